@@ -97,7 +97,7 @@ class SavedTable(Table):
         part = path.with_name(f"{path.name}.{uuid4().hex}.part")
         text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
         try:
-            part.write_text(text)
+            part.write_text(text, "utf-8")
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

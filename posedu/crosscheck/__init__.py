@@ -74,7 +74,7 @@ class CrossCheck(SavedTable):
     @classmethod
     def load(cls, path: str | Path) -> "CrossCheck":
         """Read a file that :meth:`save` wrote."""
-        stored = json.loads(Path(path).read_text())
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
         rows = tuple(Row(**row) for row in stored.pop("results"))
         return cls(**stored, results=rows)
 

@@ -129,7 +129,7 @@ def contrast(one, other):
 def test_every_series_is_legible_in_both_themes():
     """WCAG asks for 3 : 1; the pale blue and orange of Okabe and Ito have 2.3."""
     css = Path("book/_static/chapter.css")
-    dark = re.findall(r"--posedu-\d: (#\w{6});", (ROOT / css).read_text())
+    dark = re.findall(r"--posedu-\d: (#\w{6});", (ROOT / css).read_text("utf-8"))
     assert len(dark) == len(figures.COLORS)
     for paper, series in (
         ("#ffffff", figures.COLORS),

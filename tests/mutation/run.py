@@ -219,7 +219,9 @@ def record_name(tests: Path) -> str:
 
 def is_recorded(tests: Path) -> bool:
     state = WORK / f"{record_name(tests)}.json"
-    return state.exists() and json.loads(state.read_text())["of"] == fingerprint(tests)
+    return state.exists() and json.loads(state.read_text("utf-8"))["of"] == fingerprint(
+        tests
+    )
 
 
 def fingerprint(tests: Path) -> str:
@@ -254,7 +256,7 @@ class Map:
         self.seconds: dict[str, float] = {}
         lines = coverage.CoverageData(no_disk=True)
         for tests in test_files():
-            state = json.loads((WORK / f"{record_name(tests)}.json").read_text())
+            state = json.loads((WORK / f"{record_name(tests)}.json").read_text("utf-8"))
             self.seconds |= state["seconds"]
             one = coverage.CoverageData(str(WORK / f"{record_name(tests)}.db"))
             one.read()
@@ -347,7 +349,7 @@ def forked(work: Callable[[], str | None], seconds: int) -> tuple[str, str | Non
             os.write(theirs, answer)
             os._exit(0)
     os.close(theirs)
-    with open(ours) as answers:
+    with open(ours, encoding="utf-8") as answers:
         killer = answers.read()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if -status in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM):
@@ -506,7 +508,7 @@ class Results:
         self.bar_file = os.fdopen(os.dup(2), "w")  # a forked process silences its own
 
     def load(self) -> dict[Mutant, dict[str, str | None]]:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        lines = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
         rows = [json.loads(line) for line in lines]
         return {Mutant(**row.pop("mutant")): row for row in rows}
 

@@ -189,7 +189,7 @@ def main():
     transformers.logging.set_verbosity_error()
     kept = {}
     if options.out.exists() and not options.only:
-        stored = json.loads(options.out.read_text())
+        stored = json.loads(options.out.read_text("utf-8"))
         if stored["made"]["transformers"] == transformers.__version__:
             kept = {row["family"]: row for row in stored["rows"]}
     todo = [f for f in families() if not options.only or f[0] in options.only]

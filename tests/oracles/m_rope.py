@@ -110,7 +110,7 @@ def axes(sections, order, model, module):
 
 def main():
     """Write all cases."""
-    known = json.loads(HERE.read_text()) if HERE.exists() else {}
+    known = json.loads(HERE.read_text("utf-8")) if HERE.exists() else {}
     found = [
         {"parts": parts}
         | {

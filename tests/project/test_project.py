@@ -41,14 +41,14 @@ def test_nothing_else_at_the_root():
 def test_one_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert PROJECT["project"]["version"] == posedu.__version__ == citation["version"]
-    assert (
-        f"Version {posedu.__version__}" in (ROOT / "book/reference/cite.md").read_text()
-    )
+    assert f"Version {posedu.__version__}" in (
+        ROOT / "book/reference/cite.md"
+    ).read_text("utf-8")
 
 
 def test_the_package_asks_for_lower_bounds_only_and_the_pins_meet_them():
     pins = {}
-    for line in (ROOT / "requirements.txt").read_text().splitlines():
+    for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines():
         if "==" in line:
             name, _, version = line.partition("==")
             pins[name.lower()] = version

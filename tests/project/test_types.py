@@ -12,7 +12,7 @@ from posedu_sphinx import ROOT
 
 pytestmark = pytest.mark.slow  # without a cache
 
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
 
 SETUP = """
 import numpy as np

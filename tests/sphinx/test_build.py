@@ -72,7 +72,7 @@ def test_search_knows_the_terms_of_a_page_that_did_not_change(book):
     for title in ("Home", "House"):
         (book / "book" / "index.md").write_text(f"# {title}\n")
         assert make_site(book)
-    index = (book / "_build" / "html" / "searchindex.js").read_text()
+    index = (book / "_build" / "html" / "searchindex.js").read_text("utf-8")
     assert '"attention": [[' in index.partition('"indexentries"')[2]
 
 

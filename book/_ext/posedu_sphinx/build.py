@@ -50,11 +50,11 @@ def make_site(root=ROOT):
     """
     known = root / "_build" / "inputs.sha256"
     now = fingerprint(root)
-    if not known.exists() or known.read_text() != now:
+    if not known.exists() or known.read_text("utf-8") != now:
         forget_pages(root)
     known.unlink(missing_ok=True)
     if run_pages(root) and run_sphinx(root):
-        known.write_text(now)
+        known.write_text(now, "utf-8")
         return True
     forget_pages(root)
     return False

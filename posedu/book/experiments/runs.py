@@ -124,7 +124,7 @@ class Runs(SavedTable):
             The file is not a result of this experiment, or its runs are invalid.
         """
         try:
-            stored = json.loads(Path(path).read_text())
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
             result = cls(
                 stored["method"],
                 cls.settings_type(**stored["settings"]),

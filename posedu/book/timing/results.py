@@ -104,7 +104,7 @@ class Timing(SavedTable):
     @classmethod
     def load(cls, path: str | Path) -> "Timing":
         """Read what :meth:`save` wrote."""
-        stored = json.loads(Path(path).read_text())
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
         spreads = ("seconds", "limit_seconds", "ratio")
         records = [
             Measurement(**record | {name: Spread(**record[name]) for name in spreads})

@@ -153,7 +153,7 @@ def test_a_file_goes_on_where_it_was(tmp_path, monkeypatch):
     table = str(result)
     assert all(method.title in table for method in METHODS.values())
     assert math.isfinite(result.values("windows", label("log-n", 8, "tuned")).item())
-    stored = json.loads(path.read_text())
+    stored = json.loads(path.read_text("utf-8"))
     del stored["runs"][-1]["bits"][label("none", 2, "plain")]
     path.write_text(json.dumps(stored))
     with pytest.raises(ValueError, match="must have bits of"):

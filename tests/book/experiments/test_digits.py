@@ -369,11 +369,11 @@ def test_an_interrupted_command_says_so(counted, tmp_path):
 def test_a_file_of_other_settings_is_refused(counted, tmp_path, capsys):
     path = tmp_path / "digits.json"
     digits.experiment(encodings=["none"], seeds=1, save_to=path)
-    before = path.read_text()
+    before = path.read_text("utf-8")
     with pytest.raises(SystemExit):
         digits.main(["--encodings", "none", "--epochs", "7", "--out", str(path)])
     assert "give another file" in capsys.readouterr().err
-    assert path.read_text() == before
+    assert path.read_text("utf-8") == before
 
 
 @pytest.mark.parametrize(

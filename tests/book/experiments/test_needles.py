@@ -129,7 +129,7 @@ def test_a_file_goes_on_where_it_was(tmp_path):
     assert math.isfinite(result.accuracy("windows", "log-n", 8).item())
     near = [result.accuracy("rope", method, 1) for method in METHODS]
     assert len({value.item() for value in near}) == 1
-    stored = json.loads(path.read_text())
+    stored = json.loads(path.read_text("utf-8"))
     del stored["runs"][0]["accuracy"][label("pi", 2)]
     path.write_text(json.dumps(stored))
     with pytest.raises(ValueError, match="must have accuracies at trained, none × 2"):

@@ -588,11 +588,11 @@ def test_a_file_of_other_settings_is_refused(counted, tmp_path, capsys):
     sequences.experiment(
         tasks=["count"], encodings=["none"], seeds=1, save_to=path, settings=SMALL
     )
-    before = path.read_text()
+    before = path.read_text("utf-8")
     with pytest.raises(SystemExit):
         sequences.main(["--tasks", "count", "--out", str(path)])
     assert "give another file" in capsys.readouterr().err
-    assert path.read_text() == before
+    assert path.read_text("utf-8") == before
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(
     options = dict(tasks=["count"], encodings=["none"], save_to=path)
     first = sequences.experiment(**options, seeds=1)
 
-    def fill_the_disk(path, text):
+    def fill_the_disk(path, text, encoding):
         write(path, text[: len(text) // 2])
         raise OSError("no space left on device")
 
@@ -752,14 +752,14 @@ def test_a_file_of_runs_that_cannot_be_is_refused_and_stays(
     path = tmp_path / "sequences.json"
     options = dict(tasks=["count"], encodings=["none"], save_to=path)
     sequences.experiment(**options, seeds=1)
-    stored = json.loads(path.read_text())
+    stored = json.loads(path.read_text("utf-8"))
     change(stored["runs"])
     path.write_text(json.dumps(stored))
-    before = path.read_text()
+    before = path.read_text("utf-8")
     del counted[:]
     with pytest.raises(ValueError, match=f"{message}.*give another file"):
         sequences.experiment(**options, seeds=2)
-    assert path.read_text() == before and counted == []
+    assert path.read_text("utf-8") == before and counted == []
 
 
 def test_a_training_that_diverges_is_no_run():
@@ -826,4 +826,4 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match="not a result of this experiment"):
             sequences.experiment(seeds=1, save_to=path)
-        assert path.read_text() == text
+        assert path.read_text("utf-8") == text

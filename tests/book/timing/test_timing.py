@@ -295,7 +295,7 @@ def test_all_entries_but_those_that_were_timed_alike(command, tmp_path, monkeypa
     assert command(*once) == 0
     assert timed == ["attention without encoding"] * 2
     path = tmp_path / "timing-alibi-cpu.json"
-    made = json.loads(path.read_text())
+    made = json.loads(path.read_text("utf-8"))
     made["made"]["commit"] = "another"
     path.write_text(json.dumps(made))
     del timed[:]

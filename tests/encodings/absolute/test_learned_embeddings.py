@@ -629,7 +629,7 @@ def test_what_is_refused(case):
 
 # --- What published code does beyond the last row
 
-ROWS = tomllib.loads((ROOT / "book/data/rows.toml").read_text())
+ROWS = tomllib.loads((ROOT / "book/data/rows.toml").read_text("utf-8"))
 
 
 def test_each_code_says_what_it_does_and_how_that_was_found():

@@ -177,7 +177,7 @@ def test_make_hands_an_address_on_and_does_not_run_it(url, tmp_path):
     for name in ("requirements.txt", "pyproject.toml", ".venv/ready"):
         (tmp_path / name).touch()
     subprocess.run(["make", "-s", "address", f"URL={url}"], cwd=tmp_path, check=True)
-    assert (tmp_path / "given").read_text() == url
+    assert (tmp_path / "given").read_text("utf-8") == url
     assert not (tmp_path / "x").exists()
 
 

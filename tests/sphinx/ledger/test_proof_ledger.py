@@ -51,7 +51,7 @@ def build(tmp_path):
             env={**os.environ, "PYTHONPATH": str(EXTENSION)},
         )
         html = tmp_path / "_build" / "book" / "index.html"
-        return done, html.read_text() if html.exists() else ""
+        return done, html.read_text("utf-8") if html.exists() else ""
 
     return run
 

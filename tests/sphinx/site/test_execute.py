@@ -62,13 +62,13 @@ def book(tmp_path):
 
 def runs(book):
     logs = [book / f"{name}.log" for name in ("first", "second", "left")]
-    return [len(log.read_text().split()) if log.exists() else 0 for log in logs]
+    return [len(log.read_text("utf-8").split()) if log.exists() else 0 for log in logs]
 
 
 def test_only_pages_whose_own_imports_or_data_changed_run_again(book):
     def change(name):
         path = book / name
-        path.write_text(path.read_text() + "\n# changed\n")
+        path.write_text(path.read_text("utf-8") + "\n# changed\n")
         assert run_pages(book)
         return runs(book)
 
@@ -85,7 +85,7 @@ def test_only_pages_whose_own_imports_or_data_changed_run_again(book):
 
 def test_a_page_whose_displays_changed_is_checked_again(book):
     page = book / "first.md"
-    cells, found = page.read_text(), []
+    cells, found = page.read_text("utf-8"), []
     for display, prose in ("bb", "bc", "cc"):
         page.write_text(f"{cells}\n$$\na = {display}\n$$ (eq-a)\n\nwords {prose}\n")
         assert run_pages(book)
@@ -96,7 +96,7 @@ def test_a_page_whose_displays_changed_is_checked_again(book):
 def test_a_cell_that_may_fail_is_refused(book, capsys):
     page = book / "first.md"
     tag = "ipython3\n:tags: [raises-exception]"
-    page.write_text(page.read_text().replace("ipython3", tag))
+    page.write_text(page.read_text("utf-8").replace("ipython3", tag))
     for _ in range(2):
         assert not run_pages(book)
         assert "first: no cell may have the tag raises-exc" in capsys.readouterr().err
@@ -104,7 +104,7 @@ def test_a_cell_that_may_fail_is_refused(book, capsys):
 
 
 def test_a_page_that_fails_fails_every_time_and_is_not_kept(book, capsys):
-    good = (book / "first.md").read_text()
+    good = (book / "first.md").read_text("utf-8")
     (book / "first.md").write_text(good.replace("print(", "raise ValueError("))
     for _ in range(2):
         assert not run_pages(book)
@@ -117,7 +117,9 @@ def test_a_page_that_fails_fails_every_time_and_is_not_kept(book, capsys):
 def test_a_page_that_fails_because_of_a_module_is_forgotten(book):
     assert run_pages(book)
     page = book / "second.md"
-    text = page.read_text().replace("'numbers.json'", "(1 / len(open('flag').read()))")
+    text = page.read_text("utf-8").replace(
+        "'numbers.json'", "(1 / len(open('flag').read()))"
+    )
     page.write_text(text)
     (book / "flag").write_text("x")
     assert run_pages(book)

@@ -557,7 +557,9 @@ CUT = """() => [...document.querySelectorAll("div.math")]
   .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.id)"""
 
 
-@pytest.mark.parametrize("page", ["rotary/values.html", "rotary/several.html"])
+@pytest.mark.parametrize(
+    "page", ["rotary/rotated-values.html", "rotary/multi-axis-rope.html"]
+)
 def test_a_numbered_formula_scrolls_on_a_phone(page, address, chromium):
     context = chromium.new_context(viewport={"width": 390, "height": 844})
     tab, _ = open_page(context, address, f"book/{page}")

@@ -194,7 +194,9 @@ def _archive():
 
 def address():
     """The repository's address in the book's configuration, or an empty string."""
-    return re.search(r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text(), re.M)[1]
+    return re.search(
+        r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text("utf-8"), re.M
+    )[1]
 
 
 def paths():

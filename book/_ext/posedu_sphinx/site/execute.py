@@ -209,9 +209,9 @@ def _cores() -> int:
 
 
 def _load(path: Path) -> dict:
-    return json.loads(path.read_text()) if path.exists() else {}
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def _save(path: Path, known: dict) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(known, indent=1, sort_keys=True))
+    path.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf-8")
