@@ -11,7 +11,9 @@ Array = np.ndarray
 
 
 def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Hooks:
-    """Attention without positions (NoPE, arXiv 2203.16634) as hooks.
+    """Return the attention hooks of NoPE: attention without positions.
+
+    arXiv 2203.16634.
 
     Parameters
     ----------

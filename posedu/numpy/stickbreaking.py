@@ -107,7 +107,9 @@ def stick_breaking(
     remainder: Remainder,
     sink: Float[Array, "heads d_v"] | None = None,
 ) -> Hooks:
-    """Stick-breaking attention as hooks; it knows order without positions.
+    """Return the attention hooks of stick-breaking attention.
+
+    It knows order without positions.
 
     Parameters
     ----------

@@ -10,7 +10,9 @@ from posedu.sympy.attention import Heads, Hooks
 
 
 def nope(*, factor: sp.Expr | Sequence[sp.Expr] | sp.Matrix = sp.S.One) -> Hooks:
-    """Attention without positions as hooks. Equation ``def-nope``.
+    """Return the attention hooks of NoPE: attention without positions.
+
+    Equation ``def-nope``.
 
     ``factor`` is one expression, or one for each head; see
     :func:`posedu.numpy.nope.nope`.

@@ -48,7 +48,9 @@ def stick_breaking(
     remainder: Remainder,
     sink: sp.Matrix | None = None,
 ) -> Hooks:
-    """Stick-breaking attention as hooks; ``sink`` has a row for each head.
+    """Return the attention hooks of stick-breaking attention.
+
+    ``sink`` has a row for each head.
 
     See ``def-stick-attention``.
     """

@@ -196,7 +196,9 @@ def floater(
     steps: int = 5,
     farthest: int = FARTHEST,
 ) -> Hooks:
-    """FLOATER as hooks: queries, keys and values plus vectors that solve the equation.
+    """Return the attention hooks of FLOATER.
+
+    Queries, keys and values get vectors added that solve the equation.
 
     In its compatible form the paper adds them as biases of the three projections (arXiv
     2003.09229): each projection of each layer has its own p(0), all share h.

@@ -43,7 +43,9 @@ def _geometric(heads: int) -> Float[Array, "heads"]:
 
 
 def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
-    """ALiBi as hooks: the bias −m_h (i − j), not divided by √d (arXiv 2108.12409 §3).
+    """Return the attention hooks of ALiBi.
+
+    The bias is −m_h (i − j), not divided by √d (arXiv 2108.12409 §3).
 
     Parameters
     ----------

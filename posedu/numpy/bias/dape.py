@@ -35,7 +35,9 @@ def dape(
     edges: DAPEEdges | None = None,
     **over_options: Any,
 ) -> Hooks:
-    """DAPE as hooks: S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
+    """Return the attention hooks of DAPE.
+
+    Logits are S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
     S are the scaled products of all heads, B their biases. f has one hidden layer, of
     leaky ReLUs (0.01), and reads, of a query, as many neighboring keys as its kernel

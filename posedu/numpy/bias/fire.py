@@ -83,7 +83,7 @@ def fire(
     later: FIRELaterKeys,
     eps: float = 1e-6,
 ) -> Hooks:
-    """FIRE as hooks (arXiv 2310.04418 §3), not divided by √d.
+    """Return the attention hooks of FIRE (arXiv 2310.04418 §3), not divided by √d.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def kerple_log(
     logit_r3: PerHead | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """KERPLE's logarithm as hooks (arXiv 2205.09921, Corollary 1).
+    """Return the attention hooks of KERPLE's logarithm (arXiv 2205.09921, Corollary 1).
 
     Trained are numbers without bounds, of each head: r = e^log_r, and 2σ(logit_r) for
     an exponent.
@@ -123,7 +123,7 @@ def kerple_power(
     logit_r4: PerHead | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """KERPLE's power as hooks (arXiv 2205.09921, Corollary 1).
+    """Return the attention hooks of KERPLE's power (arXiv 2205.09921, Corollary 1).
 
     Parameters
     ----------

@@ -54,7 +54,9 @@ def sandwich(
     diagonal: SandwichDiagonal,
     compression: float = 8.0,
 ) -> Hooks:
-    """Sandwich as hooks: the sum over the head's ratio (arXiv 2212.10356).
+    """Return the attention hooks of Sandwich.
+
+    The bias is the sum over the head's ratio (arXiv 2212.10356).
 
     Parameters
     ----------

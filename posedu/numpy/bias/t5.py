@@ -68,7 +68,9 @@ def _starts(single: int, distance: int) -> list[int]:
 def t5(
     *, table: Float[Array, "heads buckets"], bidirectional: bool, distance: int = 128
 ) -> Hooks:
-    """T5's bias as hooks; logits are not divided by √d (arXiv 1910.10683 §2.1).
+    """Return the attention hooks of T5's bias.
+
+    Logits are not divided by √d (arXiv 1910.10683 §2.1).
 
     Parameters
     ----------

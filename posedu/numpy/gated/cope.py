@@ -124,7 +124,7 @@ def cope(
     gates: CoPEGates = "content",
     gate_keys_weight: Float[Array, "features d_model"] | None = None,
 ) -> Hooks:
-    """CoPE as hooks (arXiv 2405.18719), the optimized form.
+    """Return the attention hooks of CoPE (arXiv 2405.18719), the optimized form.
 
     Parameters
     ----------

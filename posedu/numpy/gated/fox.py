@@ -78,7 +78,9 @@ def fox(
     gate_weight: Float[Array, "heads d_model"] | None = None,
     form: FoXForm = "difference",
 ) -> Hooks:
-    """FoX as hooks: the bias D, with the gates of the layer's input (arXiv 2503.02130).
+    """Return the attention hooks of FoX.
+
+    The bias is D, of gates that the layer's input sets (arXiv 2503.02130).
 
     Parameters
     ----------

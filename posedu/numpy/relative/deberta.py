@@ -83,7 +83,9 @@ def deberta(
     norm_bias: Float[Array, "d_model"] | None = None,
     distance: int = 512,
 ) -> Hooks:
-    """DeBERTa's disentangled attention as hooks (arXiv 2006.03654 §3.1, eq. 4).
+    """Return the attention hooks of DeBERTa's disentangled attention.
+
+    arXiv 2006.03654 §3.1, eq. 4.
 
     The logits are q_i · k_j + q_i · K_δ(i,j) + k_j · Q_δ, all over √(3d), where Q and K
     are projections of the vectors P of offsets.

@@ -46,7 +46,7 @@ def inkling(
     floor: float | None = None,
     alpha: float = 0.1,
 ) -> Hooks:
-    """Inkling's relative logits as hooks.
+    """Return the attention hooks of Inkling's relative logits.
 
     There is no paper on Thinking Machines' Inkling; this follows
     ``models/inkling/modeling_inkling.py`` of transformers 5.23.0.

@@ -47,7 +47,9 @@ def music_transformer(
     beyond: BeyondOffsets,
     value_table: Float[Array, "*heads table_length d"] | None = None,
 ) -> Hooks:
-    """Relative attention as hooks (arXiv 1809.04281 eq. 3).
+    """Return the attention hooks of relative attention.
+
+    arXiv 1809.04281 eq. 3.
 
     Parameters
     ----------

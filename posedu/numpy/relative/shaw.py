@@ -40,7 +40,9 @@ def shaw(
     key_table: Float[Array, "*heads rows d"] | None = None,
     value_table: Float[Array, "*heads rows d"] | None = None,
 ) -> Hooks:
-    """Relative vectors as hooks (arXiv 1803.02155 eq. 3 and 4).
+    """Return the attention hooks of relative position vectors.
+
+    arXiv 1803.02155 eq. 3 and 4.
 
     No vector for each query and key is made: a query meets each row of the table once.
 

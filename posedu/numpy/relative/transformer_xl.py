@@ -19,7 +19,7 @@ def transformer_xl(
     layout: Layout,
     clamp: float | None = None,
 ) -> Hooks:
-    """Transformer-XL's attention as hooks (arXiv 1901.02860 §3.3).
+    """Return the attention hooks of Transformer-XL's attention (arXiv 1901.02860 §3.3).
 
     The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d, where r is
     the sinusoidal encoding of the offset.

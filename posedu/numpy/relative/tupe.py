@@ -28,7 +28,7 @@ def tupe(
     relative: Float[Array, "heads buckets"] | None = None,
     distance: int = 128,
 ) -> Hooks:
-    """TUPE's attention as hooks (arXiv 2006.15595 §3).
+    """Return the attention hooks of TUPE's attention (arXiv 2006.15595 §3).
 
     The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is a
     trained vector of position t; with ``relative`` (TUPE-R; without, TUPE-A) a number

@@ -286,7 +286,7 @@ def fope_offset(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> Hooks:
-    """FoPE on the scores, as hooks: :func:`fope_scores` over √d.
+    """Return the attention hooks of FoPE on the scores: :func:`fope_scores` over √d.
 
     Arguments and errors as there. Equation ``def-fope-offset``.
     """

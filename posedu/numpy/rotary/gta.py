@@ -65,7 +65,7 @@ def image_frequencies(image_dim: int) -> Float[Array, "pairs 2"]:
 
 
 def gta(*, image_dim: int) -> Hooks:
-    """Geometric transform attention (arXiv 2310.10375), as hooks.
+    """Return the attention hooks of geometric transform attention (arXiv 2310.10375).
 
     With D_i the matrix of a token's pose, q_i becomes D_iᵀ q_i, k_j and v_j become
     D_j⁻¹ k_j and D_j⁻¹ v_j, and the output is multiplied by D_i. D_i has the camera's

@@ -12,7 +12,9 @@ Array = np.ndarray
 
 
 def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Hooks:
-    """Polar coordinate position embedding as hooks (arXiv 2509.10534).
+    """Return the attention hooks of polar coordinate position embedding.
+
+    arXiv 2509.10534.
 
     Feature c of a query or key becomes a length, softplus, and the position an angle:
     the score is Σ_c softplus(q_c) softplus(k_c) cos((i − j) ω_c − δ_c), where RoPE's

@@ -154,7 +154,7 @@ def tape(
     gate: Float[Array, "width d_model"],
     base: float = 10000.0,
 ) -> Hooks:
-    """TAPE (arXiv 2501.00712) as hooks, in the form of its code.
+    """Return the attention hooks of TAPE (arXiv 2501.00712), in the form of its code.
 
     The positions of a layer are blocks, which the hook ``locate`` makes of numbers;
     :func:`posedu.numpy.attention.stack` calls it. Equations ``def-tape-start`` to

@@ -18,7 +18,9 @@ def value_rotation(
     rotary_dim: int | None = None,
     base: float = 10000.0,
 ) -> Hooks:
-    """RoPE for queries, keys and values, and its inverse for the output, as hooks.
+    """Return the attention hooks of rotated values.
+
+    RoPE rotates queries, keys and values, and its inverse the output.
 
     o_i = R_iᵀ Σ_j a_ij R_j v_j = Σ_j a_ij R_{j−i} v_j, with RoPE's weights a_ij
     (DeepSeek-V4, whose keys are its values, as transformers 5.23.0 has it).

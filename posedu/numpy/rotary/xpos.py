@@ -36,7 +36,7 @@ def xpos(
     gamma: float = 0.4,
     scale_base: float = 512.0,
 ) -> Hooks:
-    """RoPE with a decay in each pair, as hooks (arXiv 2212.10554).
+    """Return the attention hooks of RoPE with a decay in each pair (arXiv 2212.10554).
 
     Parameters
     ----------

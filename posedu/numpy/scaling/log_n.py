@@ -94,7 +94,7 @@ def log_n(
     slope: Float[Array, "heads"] | None = None,
     offset: Float[Array, "heads"] | None = None,
 ) -> Hooks:
-    """A temperature that grows with the position of the query, as hooks.
+    """Return the attention hooks of a temperature that grows with the query position.
 
     The softmax of n equal logits is 1/n; multiplied by τ ~ ln n, logits that stand out
     by a fixed amount keep their weight as n grows.

@@ -153,7 +153,9 @@ def floater(
     steps: int = 5,
     farthest: int = FARTHEST,
 ) -> Hooks:
-    """FLOATER as hooks: queries, keys and values plus vectors of the solution.
+    """Return the attention hooks of FLOATER.
+
+    Queries, keys and values get vectors of the solution added.
 
     Equation ``def-floater-hooks``. See :func:`posedu.numpy.absolute.floater`.
     """

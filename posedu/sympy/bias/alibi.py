@@ -24,7 +24,10 @@ def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> list[sp.Expr]:
 
 
 def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
-    """ALiBi as hooks. Equation ``def-alibi``. See :func:`posedu.numpy.bias.alibi`."""
+    """Return the attention hooks of ALiBi.
+
+    Equation ``def-alibi``. See :func:`posedu.numpy.bias.alibi`.
+    """
     if require_choice("sides", sides, ALiBiSides) == "one-sided":
         half = require_dimension("heads", heads) // 2
         m = alibi_slopes(half, slopes=slopes) * 2

@@ -34,7 +34,9 @@ def dape(
     edges: DAPEEdges | None = None,
     **over_options: Any,
 ) -> Hooks:
-    """DAPE as hooks. Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
+    """Return the attention hooks of DAPE.
+
+    Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
 
     Weights are a matrix ``[channels, kernel]`` for each hidden unit and each head.
     """

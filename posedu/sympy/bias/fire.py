@@ -48,7 +48,10 @@ def fire(
     later: FIRELaterKeys,
     eps: sp.Expr = EPS,
 ) -> Hooks:
-    """FIRE as hooks. Equation ``def-fire``. See :func:`posedu.numpy.bias.fire`."""
+    """Return the attention hooks of FIRE.
+
+    Equation ``def-fire``. See :func:`posedu.numpy.bias.fire`.
+    """
     require_choice("activation", activation, FIREActivation)
     leak = 0 if activation == "relu" else sp.Rational(1, 100)
     ((c,), (multiplier,)) = (expressions("number", n) for n in (c, multiplier))

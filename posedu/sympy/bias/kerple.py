@@ -29,7 +29,10 @@ def kerple_log(
     logit_r3: Sequence[sp.Expr] | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """KERPLE's logarithm as hooks. See :func:`posedu.numpy.bias.kerple_log`."""
+    """Return the attention hooks of KERPLE's logarithm.
+
+    See :func:`posedu.numpy.bias.kerple_log`.
+    """
     require_choice("scaling", scaling, KERPLEScaling)
     r1, r2 = (_exp("log_r", r) for r in (log_r1, log_r2))
     r3 = [sp.S.One] * len(r1) if logit_r3 is None else _exponents(logit_r3)
@@ -51,7 +54,10 @@ def kerple_power(
     logit_r4: Sequence[sp.Expr] | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """KERPLE's power as hooks. See :func:`posedu.numpy.bias.kerple_power`."""
+    """Return the attention hooks of KERPLE's power.
+
+    See :func:`posedu.numpy.bias.kerple_power`.
+    """
     require_choice("scaling", scaling, KERPLEScaling)
     if (log_r3 is None) != (logit_r4 is None):
         raise ValueError("a weight needs both log_r3 and logit_r4")

@@ -30,7 +30,10 @@ def sandwich(
     diagonal: SandwichDiagonal,
     compression: float = 8.0,
 ) -> Hooks:
-    """Sandwich as hooks. See :func:`posedu.numpy.bias.sandwich`."""
+    """Return the attention hooks of Sandwich.
+
+    See :func:`posedu.numpy.bias.sandwich`.
+    """
     require_dimension("heads", heads, 1)
     require_positive("compression", compression)
     require_choice("diagonal", diagonal, SandwichDiagonal)

@@ -21,7 +21,10 @@ def t5_bucket(
 
 
 def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Hooks:
-    """T5's bias as hooks; ``table`` is ``[heads, buckets]``. Equation ``def-t5``."""
+    """Return the attention hooks of T5's bias.
+
+    ``table`` is ``[heads, buckets]``. Equation ``def-t5``.
+    """
     table = matrix("table", table)
     options = dict(bidirectional=bidirectional, buckets=table.cols, distance=distance)
 

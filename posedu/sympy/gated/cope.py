@@ -36,7 +36,9 @@ def cope(
     gates: CoPEGates = "content",
     gate_keys_weight: sp.Matrix | None = None,
 ) -> Hooks:
-    """CoPE as hooks, for numbers only. See :func:`posedu.numpy.gated.cope`.
+    """Return the attention hooks of CoPE.
+
+    Inputs must be numbers. See :func:`posedu.numpy.gated.cope`.
 
     ``table`` is one matrix for all heads or one for each.
     """

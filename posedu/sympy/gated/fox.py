@@ -25,7 +25,9 @@ def fox(
     gate_weight: sp.Matrix | None = None,
     form: FoXForm = "difference",
 ) -> Hooks:
-    """FoX as hooks: D of each head, with the gates of the layer's input.
+    """Return the attention hooks of FoX.
+
+    The bias is D of each head, of gates that the layer's input sets.
 
     ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for all
     tokens. ``form="key"`` leaves out the terms that a row shares.

@@ -40,7 +40,9 @@ def deberta(
     norm_bias: sp.Matrix | None = None,
     distance: int = 512,
 ) -> Hooks:
-    """DeBERTa as hooks. Equation ``def-deberta``.
+    """Return the attention hooks of DeBERTa.
+
+    Equation ``def-deberta``.
 
     See :func:`posedu.numpy.relative.deberta`.
     """

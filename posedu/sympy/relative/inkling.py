@@ -36,7 +36,9 @@ def inkling(
     floor: sp.Expr | None = None,
     alpha: sp.Expr = _ALPHA,
 ) -> Hooks:
-    """Inkling's relative logits as hooks; see :func:`posedu.numpy.relative.inkling`.
+    """Return the attention hooks of Inkling's relative logits.
+
+    See :func:`posedu.numpy.relative.inkling`.
 
     Equation ``def-inkling``.
     """

@@ -22,7 +22,9 @@ def skew(products: sp.Matrix) -> sp.Matrix:
 def music_transformer(
     *, key_table: Table, beyond: BeyondOffsets, value_table: Table | None = None
 ) -> Hooks:
-    """Relative attention as hooks; tables ``[table_length, d]``, farthest first.
+    """Return the attention hooks of relative attention.
+
+    Tables of offsets are ``[table_length, d]``, farthest first.
 
     Equation ``def-music``. See :func:`posedu.numpy.relative.music_transformer`.
     """

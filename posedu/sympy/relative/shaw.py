@@ -22,7 +22,9 @@ def shaw(
     key_table: Table | None = None,
     value_table: Table | None = None,
 ) -> Hooks:
-    """Relative vectors as hooks; tables ``[rows, d]``, one or a list of each head's.
+    """Return the attention hooks of relative position vectors.
+
+    Tables of offsets are ``[rows, d]``, one for all heads or a list of each head's.
 
     Equation ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
     """

@@ -17,7 +17,9 @@ def transformer_xl(
     layout: Layout,
     clamp: sp.Expr | float | None = None,
 ) -> Hooks:
-    """Transformer-XL as hooks. Equation ``def-xl``.
+    """Return the attention hooks of Transformer-XL.
+
+    Equation ``def-xl``.
 
     See :func:`posedu.numpy.relative.transformer_xl`.
     """

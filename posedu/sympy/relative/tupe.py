@@ -26,7 +26,10 @@ def tupe(
     relative: sp.Matrix | None = None,
     distance: int = 128,
 ) -> Hooks:
-    """TUPE as hooks. Equation ``def-tupe``. See :func:`posedu.numpy.relative.tupe`."""
+    """Return the attention hooks of TUPE.
+
+    Equation ``def-tupe``. See :func:`posedu.numpy.relative.tupe`.
+    """
     require_choice("first_token", first_token, TUPEFirstToken)
     extra = int(first_token == "rows")
     p = matrix("table", table)

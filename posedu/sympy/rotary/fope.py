@@ -113,7 +113,9 @@ def fope_offset(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> Hooks:
-    """FoPE on the scores, as hooks. Equation ``def-fope-offset``.
+    """Return the attention hooks of FoPE on the scores.
+
+    Equation ``def-fope-offset``.
 
     Coefficients are one matrix for all heads or one for each; of more heads, neighbors
     share them.

@@ -42,7 +42,10 @@ def pose_matrices(pose: Position, d: int, image_dim: int) -> tuple[sp.Matrix, ..
 
 
 def gta(*, image_dim: int) -> Hooks:
-    """GTA as hooks; see :func:`posedu.numpy.rotary.gta`. Equation ``def-gta``."""
+    """Return the attention hooks of GTA.
+
+    See :func:`posedu.numpy.rotary.gta`. Equation ``def-gta``.
+    """
     require_image_dim(image_dim)
 
     def matrices(column: sp.Matrix, pose: Position) -> tuple[sp.Matrix, ...]:

@@ -11,7 +11,10 @@ from posedu.sympy.stickbreaking import softplus
 
 
 def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Hooks:
-    """PoPE as hooks; see :func:`posedu.numpy.rotary.pope`. Equation ``def-pope``."""
+    """Return the attention hooks of PoPE.
+
+    See :func:`posedu.numpy.rotary.pope`. Equation ``def-pope``.
+    """
     delta = matrix("delta", delta)
     omega = frequencies(2 * delta.cols, base=expression("base", base))
     phase = delta.applyfunc(lambda d: sp.Min(0, sp.Max(-2 * sp.pi, d)))

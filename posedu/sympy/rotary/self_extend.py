@@ -53,7 +53,7 @@ def self_extend(
     chunk: int | None = None,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """RoPE at the offsets of :func:`extended_offset`, as hooks.
+    """Return the attention hooks of RoPE at the offsets of :func:`extended_offset`.
 
     Equation ``def-cache-extended``.
     """

@@ -114,7 +114,10 @@ def tape(
     gate: sp.Matrix,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """TAPE as hooks. See :func:`posedu.numpy.rotary.tape`."""
+    """Return the attention hooks of TAPE.
+
+    See :func:`posedu.numpy.rotary.tape`.
+    """
     require_dimension("d", d)
     require_choice("layout", layout, Layout)
     require_choice("mixing", mixing, TAPEMixing)

@@ -16,7 +16,10 @@ def value_rotation(
     rotary_dim: int | None = None,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """Rotated values as hooks; see :func:`posedu.numpy.rotary.value_rotation`."""
+    """Return the attention hooks of rotated values.
+
+    See :func:`posedu.numpy.rotary.value_rotation`.
+    """
     require_choice("rotated", rotated, RotatedEnd)
 
     def one(column: sp.Matrix, position: sp.Expr) -> sp.Matrix:

@@ -26,7 +26,10 @@ def xpos(
     gamma: sp.Expr | float = PAPER,
     scale_base: sp.Expr | float = 512,
 ) -> Hooks:
-    """XPos as hooks; see :func:`posedu.numpy.rotary.xpos`. Equation ``def-xpos``."""
+    """Return the attention hooks of XPos.
+
+    See :func:`posedu.numpy.rotary.xpos`. Equation ``def-xpos``.
+    """
     center, scale_base = (
         expression(name, value)
         for name, value in (("center", center), ("scale_base", scale_base))

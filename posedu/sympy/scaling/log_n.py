@@ -46,7 +46,9 @@ def log_n(
     slope: Sequence[sp.Expr] | None = None,
     offset: Sequence[sp.Expr] | None = None,
 ) -> Hooks:
-    """A temperature as hooks; see :func:`posedu.numpy.scaling.log_n`.
+    """Return the attention hooks of a temperature.
+
+    See :func:`posedu.numpy.scaling.log_n`.
 
     Equation ``def-log-n``.
     """
