@@ -650,3 +650,14 @@ BAD = [
 def test_bad_input_is_refused(call, error, words, unchecked):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_fire_takes_a_threshold_beyond_every_exact_integer():
+    """The reference refused what the PyTorch module took."""
+    given = (np.arange(4.0), np.full(4, 3.0))
+    options = {"c": 0.1, "eps": 1e-6, "later": "zero"}
+    found = reference.fire_inputs(*given, threshold=1e300, **options)
+    expected = np.log1p(0.1 * given[0]) / (np.log1p(0.1 * 1e300) + 1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    with pytest.raises(ValueError, match="threshold must be finite, got inf"):
+        reference.fire_inputs(*given, threshold=np.inf, **options)

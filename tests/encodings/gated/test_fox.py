@@ -354,3 +354,15 @@ def test_the_forms_of_the_bias_are_two():
         bias = reference.fox(gate_bias=np.zeros(1), form=form).bias(tokens)[0]
         rows = np.tri(3) * np.subtract.outer(-at, -at) if form != "key" else 1 + at
         np.testing.assert_allclose(bias, np.log(2) * (rows + np.zeros((3, 3))))
+
+
+def test_no_output_gate_has_no_weights(unchecked):
+    """The PyTorch module took None where the reference and SymPy refused it."""
+    weights = dict.fromkeys(("q_weight", "k_weight", "v_weight", "o_weight"), np.eye(2))
+    gates = {"encoding_gate_weight": bare(1, 2), "encoding_gate_bias": bare(1)}
+    options = weights | gates
+    x = normal(0, 3, 2)
+    without = reference.fox_pro(x, **options, output_gate=None)
+    np.testing.assert_array_equal(without, reference.fox_pro(x, **options))
+    with pytest.raises(ValueError, match="where out_gate_weight is given, got None"):
+        reference.fox_pro(x, **options, output_gate=None, out_gate_weight=np.eye(2))

@@ -604,3 +604,11 @@ def test_the_printed_module_says_its_conventions():
     assert (
         said == "TAPE(4, 2, 8, layout='half', mixing='row sums', width=8, base=10000)"
     )
+
+
+def test_mlp_outputs_of_another_batch_are_refused(unchecked):
+    """One row was used for both sequences, silently."""
+    encoding = TAPE(4, 2, 8, layout="half", mixing="row sums")
+    weights = torch.ones(2, 2, 3, 3) / 3
+    with pytest.raises(ValueError, match=r"must be \[2, 3, 8\].*got shape \[1, 3, 8\]"):
+        encoding.update(weights, None, torch.ones(1, 3, 8))

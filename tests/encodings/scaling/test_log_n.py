@@ -260,3 +260,12 @@ def test_what_is_no_temperature_is_refused(case, unchecked):
     call, message = REFUSED[case]
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+@pytest.mark.parametrize("length", [1e-320, 1e-300])
+def test_a_length_by_which_positions_overflow_is_refused(length, unchecked):
+    """Position / length was infinite, and the logits were not numbers."""
+    options = {"growth": "steps", "index_from": 1, "alpha": 0.5, "length": length}
+    for make in (log_n, LogN):
+        with pytest.raises(ValueError, match="length must be at least 1e-250"):
+            make(**options)
