@@ -118,7 +118,7 @@ def test_a_planted_word_is_found(word):
 
 
 def test_plain_words_and_labels_are_not_found():
-    plain = "Hugging Face's typefaces, {eq}`def-tape-heard`, harms, a returned key"
+    plain = "Hugging Face's typefaces, {eq}`def-tape-attention`, harms, a returned key"
     assert list(retired(plain)) == []
 
 

@@ -71,7 +71,7 @@ def tape_update(
 ) -> Blocks:
     """Return the blocks of the next layer.
 
-    Equations ``def-tape-heard`` and ``def-tape-fed``.
+    Equations ``def-tape-attention`` and ``def-tape-mlp``.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def tape(
 
     The positions of a layer are blocks, which the hook ``locate`` makes of numbers;
     :func:`posedu.numpy.attention.stack` calls it. Equations ``def-tape-start`` to
-    ``def-tape-fed``.
+    ``def-tape-mlp``.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def of_head(blocks: Blocks, head: int, heads: int) -> sp.Matrix:
 def attended_blocks(weights: Heads, blocks: Sequence[Blocks], i: int) -> Blocks:
     """The sum of all blocks for token i, each head with its weights.
 
-    Equation ``def-tape-heard``.
+    Equation ``def-tape-attention``.
     """
     r = blocks[0].rows // len(weights)
     total = sp.zeros(*blocks[0].shape)
@@ -57,7 +57,7 @@ def tape_update(
     down: sp.Matrix,
     gate: sp.Matrix,
 ) -> tuple[Blocks, ...]:
-    """The blocks of the next layer. Equations ``def-tape-heard``, ``def-tape-fed``.
+    """The blocks of the next layer. Equations ``def-tape-attention``, ``def-tape-mlp``.
 
     ``mlp_output`` has a row for each token.
     """

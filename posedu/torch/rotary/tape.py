@@ -26,7 +26,7 @@ class TAPE(Encoding):
     numbers c and s of each head and pair; c² + s² = 1 in the first layer alone.
     Give one module to a :class:`posedu.torch.transformer.Transformer` for all layers,
     or one to each and the first as ``input``. As it starts it is RoPE in every layer.
-    Equations ``def-tape-start`` to ``def-tape-fed``.
+    Equations ``def-tape-start`` to ``def-tape-mlp``.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class TAPE(Encoding):
     ) -> Float[Tensor, "batch queries heads 2 pairs"]:
         """Add the attention output of positions, then mix heads by the MLP output.
 
-        Equations ``def-tape-heard`` and ``def-tape-fed``, in float32 or better.
+        Equations ``def-tape-attention`` and ``def-tape-mlp``, in float32 or better.
         """
         require_floats("mlp_output", mlp_output)
         batch, _, queries, _ = weights.shape
