@@ -1,7 +1,8 @@
-"""Checks of scalar arguments and choices, shared by all implementations.
+"""Checks of function arguments (numbers and choices), shared by all implementations.
 
-A choice is a ``Literal``: the signatures name it for type checkers, and
-:func:`require_choice` reads the allowed values from it at run time.
+A choice is a string argument whose type is a ``Literal``: the signature names the type
+for type checkers, and :func:`require_choice` reads the allowed values from it at run
+time.
 """
 
 import math
@@ -154,7 +155,10 @@ def require_choice(name: str, value: Choice, choices: Any) -> Choice:
 
 
 def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
-    """Return the number of rotated features: all ``d`` of them for ``None``."""
+    """Return ``rotary_dim``, the number of rotated features, or ``d`` for ``None``.
+
+    Raises unless the number is even and at most ``d``.
+    """
     d = require_dimension("d", d)
     if rotary_dim is None:
         return d
@@ -165,14 +169,14 @@ def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
 
 
 def require_bool(name: str, value: bool) -> bool:
-    """Return ``value`` if it is true or false, else raise."""
+    """Return ``value`` if it is ``True`` or ``False``, else raise."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return value
 
 
 def require_fourier_dim(fourier_dim: int | None, d: int) -> int:
-    """Return ``fourier_dim``, ``d`` for ``None``, if it is even and at least ``d``."""
+    """Return ``fourier_dim`` (default ``d``) if even and at least ``d``, else raise."""
     d = require_dimension("d", d)
     if fourier_dim is None:
         return d
@@ -214,7 +218,7 @@ def require_stretch(name: str, value: float) -> float:
 
 
 def require_room(tokens: int, name: str, limit: int) -> None:
-    """Raise unless ``tokens`` different positions fit below ``limit``."""
+    """Raise unless ``tokens`` different positions from 0 fit below ``limit``."""
     if tokens > limit:
         raise ValueError(f"{name} must be at least {tokens}, the tokens, got {limit}")
 
@@ -236,7 +240,7 @@ def require_share(name: str, value: float) -> float:
 
 
 def require_order(low: str, lower: float, high: str, higher: float) -> None:
-    """Raise unless two numbers are above 0 and the first is at most the second."""
+    """Raise unless 0 < ``lower`` ≤ ``higher``; ``low`` and ``high`` are their names."""
     require_positive(low, lower)
     require_positive(high, higher)
     if lower > higher:
@@ -246,7 +250,7 @@ def require_order(low: str, lower: float, high: str, higher: float) -> None:
 
 
 def require_pair(name: str, value: int, pairs: int) -> int:
-    """Return ``value`` if it is the index of one of so many pairs, else raise."""
+    """Return ``value``, an index of ``pairs`` pairs, if it is in range, else raise."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if not 0 <= value < pairs:
@@ -255,7 +259,7 @@ def require_pair(name: str, value: int, pairs: int) -> int:
 
 
 def require_index(name: str, value: int) -> int:
-    """Return ``value``, the first index of a count, if it is 0 or 1, else raise."""
+    """Return ``value``, the first position's index, if it is 0 or 1, else raise."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value not in (0, 1):
@@ -264,7 +268,10 @@ def require_index(name: str, value: int) -> int:
 
 
 def require_times(shortest: float, longest: float) -> None:
-    """Raise unless two time scales are in order and no gate of theirs underflows."""
+    """Raise unless 10⁻³⁰ ≤ ``shortest`` ≤ ``longest``, the time scales of FoX's gates.
+
+    The bias of a gate that forgets faster does not fit in float32.
+    """
     require_finite("shortest", shortest)
     require_finite("longest", longest)
     if not LEAST_TIME <= shortest <= longest:
@@ -277,7 +284,11 @@ def require_times(shortest: float, longest: float) -> None:
 def require_own_frequencies(
     frequencies: Iterable[float], rotary_dim: int | None
 ) -> int:
-    """Return the number of features that a list of frequencies rotates, or raise."""
+    """Return the number of features that a list of frequencies rotates, two for each.
+
+    Raises unless there are frequencies, all are finite, and ``rotary_dim`` is ``None``
+    or that number.
+    """
     values = list(frequencies)
     if not values or not all(math.isfinite(w) for w in values):
         raise ValueError(f"frequencies must be finite numbers, got {frequencies}")
@@ -292,7 +303,7 @@ def require_own_frequencies(
 
 
 def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
-    """Return the number of T5's buckets on a side that hold one distance, or raise."""
+    """Return how many of T5's buckets on a side hold a single distance, or raise."""
     require_bool("bidirectional", bidirectional)
     require_dimension("buckets", buckets, 4 if bidirectional else 2)
     single = buckets // 4 if bidirectional else buckets // 2
@@ -305,7 +316,10 @@ def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
 
 
 def require_span(span: int, rows: DeBERTaRows, distance: int) -> int:
-    """Return half the number of DeBERTa's rows that hold one offset, or raise."""
+    """Return how many of DeBERTa's rows on a side hold a single offset, or raise.
+
+    A row is a row of the table of relative position embeddings.
+    """
     require_choice("rows", rows, DeBERTaRows)
     if rows == "paper":
         return require_dimension("span", span, 1)
@@ -321,7 +335,10 @@ def require_span(span: int, rows: DeBERTaRows, distance: int) -> int:
 
 
 def require_edges(edges: DAPEEdges | None, kernel: int) -> DAPEEdges | None:
-    """Return ``edges`` if a kernel of this width has such edges, else raise."""
+    """Return ``edges`` if DAPE's convolution of width ``kernel`` allows it, else raise.
+
+    The width must be odd; a width of 1 allows only ``None``.
+    """
     if kernel % 2 == 0:
         raise ValueError(f"kernel must be odd, got {kernel}")
     if kernel == 1 and edges is not None:
@@ -341,7 +358,7 @@ def require_heads(heads: int, kv_heads: int) -> int:
 
 
 def require_reach(past: int, future: int) -> int:
-    """Return the number of offsets from ``past`` down to −``future``, or raise."""
+    """Return the number of query–key offsets from ``past`` to −``future``, or raise."""
     for name, reach in (("past", past), ("future", future)):
         if isinstance(reach, bool) or not isinstance(reach, Integral):
             raise TypeError(f"{name} must be an integer, got {reach!r}")
@@ -353,7 +370,7 @@ def require_reach(past: int, future: int) -> int:
 
 
 def require_limit(limit: float | None, has_scale: bool) -> None:
-    """Raise unless a norm limit and a scale are both given, or neither."""
+    """Raise unless a norm ``limit`` and an ``r_scale`` are both given, or neither."""
     if (limit is not None) != has_scale:
         raise ValueError(
             f"limit and r_scale go together, got limit = {limit} and "
@@ -389,7 +406,12 @@ def require_growth(
     index_from: int,
     is_learned: bool,
 ) -> tuple[float, float]:
-    """Return α and L of a temperature if exactly its own parameters are given."""
+    """Return α and L of a log-n temperature whose formula is ``growth``, or raise.
+
+    Raises unless exactly the parameters of that formula are given: a slope and an
+    offset (``is_learned``) for ``"learned"``, ``alpha`` and ``length`` for all others.
+    The learned formula has α = 0 and L = 1.
+    """
     require_choice("growth", growth, TemperatureGrowth)
     require_index("index_from", index_from)
     if (growth == "learned") != is_learned:
@@ -421,7 +443,11 @@ def require_far(
     chunk: int | None,
     join: GroupJoin | None,
 ) -> None:
-    """Raise unless ``far`` has the sizes that it needs, and no others."""
+    """Raise unless exactly the sizes for the offsets ``far`` of distant keys are given.
+
+    ``"grouped"`` needs ``group`` and ``join``, ``"chunks"`` needs a ``chunk`` of at
+    least ``window`` tokens, and ``"constant"`` needs none of the three.
+    """
     require_choice("far", far, FarOffsets)
     require_dimension("window", window, 1)
     sizes = {"group": group, "join": join, "chunk": chunk}
@@ -440,7 +466,7 @@ def require_far(
 
 
 def require_block(block: int) -> int:
-    """Return ``block`` if it is an even block size, else raise.
+    """Return ``block``, the size of rotated blocks, if it is even, else raise.
 
     A rotation of odd size leaves one direction fixed.
     """
@@ -448,7 +474,7 @@ def require_block(block: int) -> int:
 
 
 def require_decay(gamma: float, scale_base: float, center: float) -> None:
-    """Raise unless γ and B of xPos are positive and the center is finite."""
+    """Raise unless xPos's γ and B are above 0 and ``center`` is finite."""
     require_positive("gamma", gamma)
     require_positive("scale_base", scale_base)
     require_finite("center", center)
@@ -464,7 +490,10 @@ def require_image_dim(image_dim: int, d: int | None = None) -> int:
 
 
 def require_sections(sections: Sequence[int], order: SectionOrder) -> tuple[int, ...]:
-    """Return the number of pairs of each axis if ``order`` allows it, else raise."""
+    """Return ``sections``, numbers of pairs per axis, if ``order`` allows them.
+
+    Raises otherwise.
+    """
     require_choice("order", order, SectionOrder)
     if isinstance(sections, str) or not isinstance(sections, Iterable):
         raise TypeError(f"sections must be a count for each axis, got {sections!r}")
@@ -491,7 +520,11 @@ def require_sections(sections: Sequence[int], order: SectionOrder) -> tuple[int,
 def require_parts(
     parts: Sequence[int | Sequence[float]],
 ) -> list[int | tuple[int, int, int, float]]:
-    """Return text as a count and grids as (frames, rows, columns, step), or raise."""
+    """Return the checked parts of an M-RoPE input, or raise.
+
+    A part of text is a number of tokens. A picture or video is (frames, rows, columns,
+    step), with a step of 1 if none is given.
+    """
     if isinstance(parts, str) or not isinstance(parts, Iterable):
         raise TypeError(f"parts must be counts and grids, got {parts!r}")
     exact: list[int | tuple[int, int, int, float]] = []
@@ -520,7 +553,7 @@ def require_parts(
 
 
 def require_output_gate(output_gate: OutputGate | None, is_weighted: bool) -> None:
-    """Raise unless FoX Pro's output gate is known; ``None`` has no weights."""
+    """Raise unless FoX Pro's ``output_gate`` is known or, without weights, ``None``."""
     if output_gate is not None:
         require_choice("output_gate", output_gate, OutputGate)
     elif is_weighted:

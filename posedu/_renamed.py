@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 
 @cache
 def table() -> dict[str, dict[str, str]]:
-    """The lists of ``renamed.toml``: kind of name, old name, new name."""
+    """Load ``renamed.toml``: for each kind of name, a mapping from old to new names."""
     text = files("posedu").joinpath("renamed.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
 def successor(name: str) -> str | None:
-    """The new name of a module, class or function, or ``None`` if it has no other."""
+    """Return the new name of a renamed module, class or function, or ``None``."""
     known = table()
     parent, _, last = name.rpartition(".")
     if parent in known["modules"] and name not in known["names"]:
@@ -32,21 +32,24 @@ def _refuse(name: str, new: str) -> NoReturn:
 
 
 class RenamedFinder:
-    """The last finder of ``sys.meta_path``: it refuses old names and finds nothing.
+    """Import finder, last in ``sys.meta_path``, that raises ImportError for old names.
 
-    Python asks it for a module that no other finder has, and for a name that a
+    Python asks this finder for a module that no other finder has, and for a name that a
     package lacks in ``from package import name``.
     """
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Raise ImportError if ``name`` is an old one of posedu's."""
+        """Raise ImportError if ``name`` is the old name of something in posedu."""
         if name.startswith("posedu.") and (new := successor(name)):
             _refuse(name, new)
 
 
 def renamed_names(module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module, no package, that had other names."""
+    """Return a ``__getattr__`` for a module that raises ImportError for old names.
+
+    It is for modules that are no packages; :class:`RenamedFinder` serves packages.
+    """
 
     def __getattr__(name: str) -> Any:
         full = f"{module}.{name}"

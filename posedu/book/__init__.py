@@ -1,4 +1,4 @@
-"""Parts of the book beyond the library: ``pip install 'posedu[book]'``.
+"""Parts of posedu for the book alone: ``pip install 'posedu[book]'``.
 
 Exercises and their checker, explorables, figures, proofs, experiments and timings. The
 library (``posedu.numpy``, ``sympy``, ``torch``, ``catalog``, ``crosscheck``, ``tools``)

@@ -61,7 +61,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure with its caption and alternative text."""
+    """SVG of a drawn figure, with its caption and alternative text."""
 
     svg: str
     caption: str
@@ -75,9 +75,10 @@ class Figure:
 
 
 def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
-    """Return a figure in the book's style and its axes; :func:`finish` completes it.
+    """Return an empty figure in the book's style, and its axes ``[rows, columns]``.
 
-    ``options`` go to ``subplots``; ``figsize`` is in inches.
+    :func:`finish` completes the figure. ``options`` go to ``subplots``; ``figsize`` is
+    in inches.
     """
     with mpl.rc_context(_STYLE):
         figure = Canvas(figsize=options.pop("figsize", None))
@@ -86,7 +87,7 @@ def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
 
 
 def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
-    """Convert a canvas into a :class:`Figure`.
+    """Convert a drawn matplotlib figure into a :class:`Figure`.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
 
 
 def _ink(figure: Canvas) -> None:
-    """Apply the book's style to legends and texts that were drawn without it."""
+    """Draw legends without frames and black texts in the page's text color."""
     for legend in figure.findobj(mpl.legend.Legend):
         legend.set_frame_on(False)
     for words in figure.findobj(mpl.text.Text):
@@ -126,7 +127,7 @@ def _ink(figure: Canvas) -> None:
 
 @dataclass(frozen=True)
 class _Columns(Table):
-    """Table of cells that are text already."""
+    """Table of named columns, whose cells are text already."""
 
     text: str
     columns: Mapping[str, Sequence[str]]
@@ -192,7 +193,7 @@ def curves(
     x_scale: str = "linear",
     y_scale: str = "linear",
 ) -> Figure:
-    """Draw several named curves over one abscissa, with different colors and dashes."""
+    """Draw several named curves over one abscissa, in different colors and dashes."""
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
         for name, y in lines.items():
@@ -208,7 +209,7 @@ def curves(
 
 
 def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
-    """Add a legend with as many of the columns as fit into the figure."""
+    """Add a legend with at most ``columns`` columns, as many as fit into the figure."""
     named = axes.get_legend_handles_labels()
     for ncols in range(columns, 0, -1):
         legend = figure.legend(*named, loc=place, ncols=ncols, columnspacing=1.2)
@@ -226,7 +227,7 @@ def image(
     alt: str,
     value_label: str = "value",
 ) -> Figure:
-    """Draw a signed table as an image, white at 0, rows downwards, NaN hatched."""
+    """Draw a signed table as an image: white at 0, rows downwards, NaN hatched."""
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
         limit = float(np.abs(np.nan_to_num(table)).max()) or 1.0
@@ -241,9 +242,10 @@ def image(
 def heat_map(
     axes: mpl.axes.Axes, table: Float[Array, "rows columns"], **options
 ) -> mpl.image.AxesImage:
-    """Draw a table on axes, rows downwards; masked entries, NaN, are hatched.
+    """Draw a table as a heat map on axes, rows downwards; NaN (masked) is hatched.
 
-    A color would be read as a value of the scale. ``options`` go to ``imshow``.
+    NaN has no color, since a color would be read as a value of the scale. ``options``
+    go to ``imshow``.
     """
     axes.grid(False)
     picture = axes.imshow(table, interpolation="nearest", **options)
@@ -261,7 +263,7 @@ def around_a_query(
     caption: str,
     alt: str,
 ) -> Figure:
-    """Draw small maps of the scores with keys at every offset from a query, the dot.
+    """Draw small maps of scores with keys at every offset from a query, shown as a dot.
 
     White is 0. The maps of a column share one scale; ``rows`` are the rows' names.
     """
@@ -291,7 +293,7 @@ def angle_dials(
     caption: str,
     alt: str,
 ) -> Figure:
-    """Draw the angle of each pair like the hand of a clock, one dial a position.
+    """Draw each pair's angle as the hand of a clock, with one dial per position.
 
     Angles are in radians, counter-clockwise from the right; the lower a pair's
     frequency, the shorter its hand.

@@ -1,4 +1,4 @@
-"""Command for all cross-checks and timings on a GPU, which writes data to commit.
+"""Command that makes all cross-checks and timings on a GPU, and writes them as data.
 
 ``python -m posedu.book.gpu`` compares the implementations of every catalog entry on the
 device, in all modes of :func:`posedu.crosscheck.crosscheck`. Then it times every entry
@@ -35,7 +35,10 @@ Part = tuple[str, str]
 
 
 def parts(names: Sequence[str] = tuple(CATALOG)) -> list[Part]:
-    """Return the parts that the command runs for these entries, in order."""
+    """Return the parts to run for these catalog entries, as (kind, name), in order.
+
+    The kinds are ``crosscheck``, ``timing`` and ``peers``.
+    """
     kinds = {"crosscheck": CATALOG, "timing": CATALOG, "peers": PEERS}
     return [(kind, n) for kind, known in kinds.items() for n in names if n in known]
 
@@ -43,7 +46,11 @@ def parts(names: Sequence[str] = tuple(CATALOG)) -> list[Part]:
 def check(
     name: str, *, modes: Sequence[str], device: torch.device, save_to: Path
 ) -> CrossCheck:
-    """Cross-check one mode after another; the result records modes that fail."""
+    """Cross-check one encoding in each mode; the result records the modes that fail.
+
+    A stored result at ``save_to`` without failures that was made in the same way is
+    returned instead.
+    """
     made = provenance(device, SEED) | {"ways": [*modes]}  # the key in stored files
     if save_to.exists():
         stored = CrossCheck.load(save_to)
@@ -63,7 +70,7 @@ def check(
 
 
 def _reason(error: Exception) -> str:
-    """Return the type and the first line of an error."""
+    """Return an exception's type and the first line of its message."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
@@ -84,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run every part, report its result, and return 0 if all comparisons hold."""
+    """Run all cross-checks and timings, report each, return 0 if all checks hold."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in CATALOG]
@@ -128,7 +135,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _runs(
     device: torch.device, options: argparse.Namespace
 ) -> dict[str, Callable[..., CrossCheck | Timing]]:
-    """Return the function that makes each kind of file, of a name and ``save_to``."""
+    """Return the function that makes each kind of result: cross-check, timing, peers.
+
+    The functions take an encoding's name and ``save_to``.
+    """
     native = torch.bfloat16 in compiled_dtypes(device)
     timed = {
         "device": device,

@@ -34,7 +34,7 @@ class ProofError(AssertionError):
 
 @dataclass(frozen=True)
 class Proof:
-    """A successful check: the equation's label, the method, and the covered cases.
+    """A successful check of a claim: equation label, method, and covered cases.
 
     If the equation was read as it is typeset, ``typeset`` has the number of its mutants
     that the check refuses, and the number of all its mutants.
@@ -50,7 +50,7 @@ class Proof:
 
     @property
     def summary(self) -> str:
-        """Method of the check, and how many of the display's mutants it refuses."""
+        """Method of the check, and how many of the equation's mutants it refuses."""
         if self.typeset is None:
             return self.how
         refused, total = self.typeset
@@ -77,8 +77,8 @@ def prove(
 ) -> None:
     """Prove ``left = right`` for all values of their symbols, or raise.
 
-    With a table of symbols in place of both, or a list of tables for several cases, the
-    equations of the display are proved as they are typeset.
+    With a table of symbols in place of both sides, or a list of tables for several
+    cases, the equations of the display are proved as they are typeset.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def prove_each(
     *,
     covers: str,
 ) -> None:
-    """Check exactly that ``holds`` is true of every case, or raise naming the first.
+    """Check exactly that ``holds`` is true of every case; raise for the first failure.
 
     This is for finite statements (all permutations of four tokens) and for rational
     cases computed without rounding. At least one case is needed. ``holds`` must return
@@ -240,7 +240,10 @@ def prove_sampled(
 
 
 def _fraction(label: str, used: Any) -> float:
-    """Return ``used`` as a float; for a table, the fraction that the display gives."""
+    """Return the fraction of a bound that is used, as a float.
+
+    ``used`` is the fraction itself, or a table of symbols for the displayed inequality.
+    """
     if isinstance(used, Mapping):
         return _display_use(parse(find(label)), used)
     if isinstance(used, bool | np.bool_):
@@ -249,21 +252,21 @@ def _fraction(label: str, used: Any) -> float:
 
 
 def _shape(value: Any) -> Any:
-    """Return a matrix's shape, the shapes of a list's items, () for an expression."""
+    """Return a matrix's shape, () for an expression, a list of its items' shapes."""
     if isinstance(value, list | tuple):
         return [_shape(item) for item in value]
     return value.shape if isinstance(value, sp.MatrixBase) else ()
 
 
 def _entries(value: Any) -> list[sp.Expr]:
-    """Return every entry of an expression, a matrix or a list of them, in order."""
+    """Return all entries of an expression, a matrix or a list of these, in order."""
     if isinstance(value, list | tuple):
         return [entry for item in value for entry in _entries(item)]
     return list(value) if isinstance(value, sp.MatrixBase) else [_expression(value)]
 
 
 def _expression(value: Any) -> sp.Expr:
-    """Return ``value`` as a SymPy expression; refuse strings, which SymPy runs."""
+    """Convert a value to a SymPy expression; refuse strings, which SymPy would run."""
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:
@@ -273,7 +276,7 @@ def _expression(value: Any) -> sp.Expr:
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:
-    """Return 0 if SymPy can show that the expression is 0, cheapest test first."""
+    """Simplify an expression until SymPy shows that it is 0; cheapest method first."""
     attempts = (
         sp.expand,
         lambda e: sp.expand(sp.expand_trig(sp.expand(e))),
@@ -290,7 +293,7 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
 
 
 def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
-    """Return the left and the right sides of a display of equations."""
+    """Return the left and the right sides of the equations in a displayed formula."""
     relations = sides(find(label), table)
     if any(sign != "=" for sign, _, _ in relations):
         raise DisplayError(f"{label}: prove needs a display of equations only")
@@ -298,7 +301,7 @@ def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
 
 
 def _display_use(display: Any, table: Table) -> float:
-    """Return the largest share of its bound that an inequality of a display uses."""
+    """Return the largest share of its bound that a displayed inequality uses."""
     uses = []
     for sign, left, right in sides(display, table):
         if sign in ("=", ">", "\\ge"):
@@ -316,7 +319,7 @@ def _use(used: float, bound: float) -> float:
 def _refused(
     label: str, tables: Sequence[Table], fails: Callable[[Any, Table], bool]
 ) -> tuple[int, int] | None:
-    """Return how many mutants of a display some table refuses, and their number."""
+    """Return how many of an equation's mutants some table refutes, and their number."""
     if not tables:
         return None
     verdicts = [
@@ -327,7 +330,7 @@ def _refused(
 
 
 def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> bool:
-    """Return whether a mutant is false, or needs a symbol that the table lacks."""
+    """Return whether a mutant is false, or cannot be evaluated with the table."""
     try:
         return fails(display, table)
     except Exception:
@@ -335,7 +338,7 @@ def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> b
 
 
 def _is_unequal(display: Any, table: Table) -> bool:
-    """Return whether an equation of a display is false for some symbols' values."""
+    """Return whether a displayed equation is false at one choice of symbol values."""
     return any(
         _shape(left) != _shape(right)
         or any(map(_differ, _entries(left), _entries(right)))
@@ -344,7 +347,7 @@ def _is_unequal(display: Any, table: Table) -> bool:
 
 
 def _is_false(display: Any, table: Table) -> bool:
-    """Return whether SymPy cannot show that a display's relations are true."""
+    """Return whether SymPy cannot show that a displayed formula's relations hold."""
     return not all(_is_true(*relation) for relation in sides(display, table))
 
 
@@ -362,7 +365,7 @@ def _is_exceeded(display: Any, table: Table) -> bool:
 
 
 def _differ(left: sp.Expr, right: sp.Expr) -> bool:
-    """Return whether two expressions differ at one point, fixed for each symbol."""
+    """Return whether two expressions differ at one choice of symbol values."""
     residual = sp.sympify(left - right)
     letters = {s for s in residual.free_symbols if isinstance(s, sp.Symbol)}
     symbols = sorted(letters | residual.atoms(MatrixElement), key=str)
@@ -378,7 +381,7 @@ def _differ(left: sp.Expr, right: sp.Expr) -> bool:
 
 
 def _declare(proof: Proof) -> None:
-    """Show a successful check: as a line of text, or of HTML in a notebook."""
+    """Show a successful check as a line of text, or as HTML in a notebook."""
     try:
         from IPython import get_ipython
         from IPython.display import display

@@ -1,4 +1,4 @@
-"""Provenance of results: device, versions, commit and settings of a measurement."""
+"""Provenance of a measurement: device, versions, commit and settings."""
 
 import json
 import os
@@ -27,7 +27,7 @@ KEPT_MEMORY = MappingProxyType(
 def provenance(
     device: torch.device, seed: int, libraries: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return date, device, threads, memory, seed, commit and versions."""
+    """Return a result's date, device, threads, memory, seed, commit and versions."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "device": _device_name(device),
@@ -46,25 +46,28 @@ def provenance(
 
 
 def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two results were made in the same way, except for the date."""
+    """Return whether two provenances are equal except for the date."""
     return one | {"date": None} == other | {"date": None}
 
 
 def file_label(device: torch.device) -> str:
-    """Return the end of a result file's name: ``cpu``, or the device's name."""
+    """Return the device's part of a result file's name, such as ``cpu``."""
     if device.type == "cpu":
         return "cpu"
     return re.sub(r"[^a-z0-9]+", "-", _device_name(device).lower()).strip("-")
 
 
 def keep_memory() -> None:
-    """Restart this process with :data:`KEPT_MEMORY`, unless it is set already."""
+    """Restart this process so that it keeps freed memory, unless it does already.
+
+    The restart sets the environment variables of :data:`KEPT_MEMORY`.
+    """
     if not keeps_memory():
         os.execve(sys.executable, sys.orig_argv, os.environ | KEPT_MEMORY)
 
 
 def keeps_memory() -> bool:
-    """Return whether this process keeps freed memory, see :data:`KEPT_MEMORY`."""
+    """Return whether this process keeps freed memory by :data:`KEPT_MEMORY`."""
     return all(os.environ.get(name) == value for name, value in KEPT_MEMORY.items())
 
 
@@ -78,12 +81,12 @@ def _device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """Return the commit of the package, with "+" if its files have changed since."""
+    """Return posedu's git commit, with "+" if its files have changed, or None."""
     return _installed_commit() or _checked_out_commit()
 
 
 def _installed_commit() -> str | None:
-    """Return the commit that the installer recorded, if it installed from git."""
+    """Return the commit that pip recorded, if posedu was installed from git."""
     try:
         origin = distribution("posedu").read_text("direct_url.json")
     except PackageNotFoundError:

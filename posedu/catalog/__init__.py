@@ -1,6 +1,7 @@
-"""The catalog: one record for each encoding, with its sources and implementations.
+"""Catalog of positional encodings, with the sources and implementations of each.
 
-A record is in the module named after the family of its encoding.
+The record of an encoding is in the module named after its family (``rotary``, ``bias``,
+…).
 """
 
 from posedu.catalog import (

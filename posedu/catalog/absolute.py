@@ -1,10 +1,10 @@
-"""Records of the absolute encodings."""
+"""Catalog records of absolute encodings: sinusoidal, learned, Fourier, randomized."""
 
 from posedu.catalog.records import EncodingRecord, SpecialCase, Variant, variant
 
 
 def _groups(variant: Variant) -> int:
-    """Return the number of groups of coordinates of a variant."""
+    """Return the number of coordinate groups in a learnable Fourier configuration."""
     return int(variant.options["groups"])
 
 

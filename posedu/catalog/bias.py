@@ -1,4 +1,4 @@
-"""Records of the additive relative biases."""
+"""Catalog records of additive relative biases: T5, ALiBi, KERPLE, FIRE and others."""
 
 from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 

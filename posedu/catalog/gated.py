@@ -1,4 +1,4 @@
-"""Records of the gated encodings."""
+"""Catalog records of the gated encodings FoX, FoX (Pro) and CoPE."""
 
 from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 

@@ -1,4 +1,4 @@
-"""The record of attention without positions."""
+"""Catalog record of NoPE, attention without a positional encoding."""
 
 from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 

@@ -1,4 +1,4 @@
-"""The records of the catalog: their fields, and what follows from them."""
+"""Dataclasses of the catalog: records of encodings, their configurations and claims."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ Closeness = Literal["is", "limit", "part"]  # of one encoding to another
 
 @dataclass(frozen=True)
 class SpecialCase:
-    """A claim: an encoding becomes the encoding ``of`` where ``when`` holds.
+    """Claim that an encoding becomes another, named ``of``, where ``when`` holds.
 
-    ``proof`` is the label of the equation that is proved. ``kind`` says how closely:
-    the encoding ``"is"`` the other one there, comes as near as one likes in the
-    ``"limit"``, or agrees with it in one ``"part"``.
+    ``proof`` is the label of the equation that is proved. ``kind`` says how closely the
+    two agree under the condition: the encoding ``"is"`` the other one, comes as near as
+    one likes in the ``"limit"``, or agrees in one ``"part"`` of the formula.
     """
 
     of: str
@@ -36,14 +36,15 @@ class SpecialCase:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to call the implementations of an encoding.
+    """One configuration of an encoding: keyword arguments of its implementations.
 
-    ``options`` are keywords of all implementations, ``module`` those of the PyTorch
-    module alone. ``sizes`` are the sizes that this module is given besides the
-    record's: ``heads`` where each head has its own parameters. ``parameters`` is the
-    formula for the number of trained parameters where the record's does not hold.
-    ``has_symbolic`` is false where the symbolic implementation lacks the variant.
-    ``heads`` is the number of heads that tools try it with.
+    ``options`` are keyword arguments of all implementations, ``module`` those of the
+    PyTorch module alone. ``sizes`` are sizes that the PyTorch module takes besides
+    those in the encoding's record: ``heads`` where each head has its own parameters.
+    ``parameters`` is the formula for the number of trained parameters where the
+    record's does not hold. ``has_symbolic`` is false where the symbolic implementation
+    lacks the configuration. ``heads`` is the number of heads with which tools try the
+    configuration.
     """
 
     options: Mapping[str, Any]
@@ -55,7 +56,7 @@ class Variant:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Return all options by name, those of the module alone last."""
+        """Return the configuration's keyword arguments, those of PyTorch alone last."""
         return {**self.options, **self.module}
 
 
@@ -67,7 +68,7 @@ def variant(
     heads: int = 2,
     **options: Any,
 ) -> Variant:
-    """Make a :class:`Variant` from a call's arguments: options are keywords."""
+    """Make a :class:`Variant` whose ``options`` are given as keyword arguments."""
     return Variant(
         MappingProxyType(options),
         MappingProxyType(dict(module)),
@@ -80,14 +81,14 @@ def variant(
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The fields that records of encodings and of RoPE scalings share.
+    """Base class of the catalog's records of encodings and of RoPE scaling methods.
 
     ``file`` is the module of the implementations, as a path in the package of each:
     ``"rotary.rope"`` is ``posedu/numpy/rotary/rope.py`` and its counterparts.
-    ``function`` is the name of the function there, if it is not the record's.
-    ``chapter`` and ``lab`` are names of files without folder and ending, empty until
-    the book has them. ``treated`` is the label of an equation with which another
-    chapter states an encoding that has no chapter of its own.
+    ``function`` is the name of the function in that module, if it is not ``name``.
+    ``chapter`` and ``lab`` are names of the book's files without folder and ending,
+    empty until the book has them. ``treated`` is the label of an equation with which
+    another chapter states an encoding that has no chapter of its own.
     """
 
     name: str
@@ -106,49 +107,49 @@ class Record:
 
     @property
     def family(self) -> str:
-        """The folder of the encoding in each implementation and in the book."""
+        """Family of the encoding: its folder in each package and in the book."""
         return self.file.partition(".")[0]
 
     @property
     def year(self) -> int:
-        """The year of first publication, from the arXiv identifier if there is one."""
+        """Year of first publication: ``published``, or the year of the arXiv id."""
         return self.published or 2000 + int(self.arxiv[:2])
 
     @property
     def source(self) -> str:
-        """The address of the publication."""
+        """Web address of the publication: ``url``, or the arXiv page."""
         return self.url or f"https://arxiv.org/abs/{self.arxiv}"
 
     @property
     def page(self) -> str:
-        """The chapter's path in the book's contents, or an empty string."""
+        """Path of the encoding's chapter in the book, or an empty string."""
         return f"book/{self.family}/{self.chapter}" if self.chapter else ""
 
     @property
     def notebook(self) -> str:
-        """The lab's path in the book's contents, or an empty string."""
+        """Path of the encoding's lab notebook in the book, or an empty string."""
         return f"notebooks/{self.lab}" if self.lab else ""
 
     @property
     def exercises(self) -> str:
-        """The path of the learner's notebook in the contents, or an empty string."""
+        """Path of the chapter's exercise notebook in the book, or an empty string."""
         return f"notebooks/exercises/{self.chapter}" if self.chapter else ""
 
     def implementation(self, implementation: str) -> Any:
-        """Load the ``"numpy"`` or ``"sympy"`` implementation, a function."""
+        """Load the implementation, a function, in ``"numpy"`` or ``"sympy"``."""
         module = import_module(f"posedu.{implementation}.{self.file}")
         return getattr(module, self.function or self.name.replace("-", "_"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoPEScaling(Record):
-    """A RoPE scaling method: it changes RoPE's frequencies and nothing else.
+    """Catalog record of a RoPE scaling method, which changes RoPE's frequencies alone.
 
-    Its one implementation is a NumPy function ``f(frequencies, **options)`` that
-    returns other frequencies, which RoPE takes in every implementation. ``options`` are
-    keywords to try it with. ``attention_factor`` is the name of the function in the
-    same file that computes the factor of RoPE's cosines and sines, if the method has
-    one.
+    The one implementation of a method is a NumPy function ``f(frequencies, **options)``
+    that returns other frequencies, which RoPE takes in every implementation.
+    ``options`` are sets of keyword arguments to try the method with.
+    ``attention_factor`` is the name of the function in the same file that computes the
+    factor of RoPE's cosines and sines, if the method has one.
     """
 
     options: tuple[Mapping[str, Any], ...]
@@ -157,11 +158,12 @@ class RoPEScaling(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingRecord(Record):
-    """The record of one encoding; :meth:`implementation` loads its implementations.
+    """Catalog record of one encoding: its sources, configurations and implementations.
 
-    The implementations take the same keywords: the options of a variant, and the
-    parameters by the names that they have in the PyTorch module ("." becomes "_").
-    ``module`` is the class in PyTorch. ``kind`` is the kind of the implementations:
+    :meth:`implementation` loads an implementation. All of them take the same keywords:
+    the options of a configuration (:class:`Variant`), and the parameters by the names
+    that they have in the PyTorch module ("." becomes "_"). ``module`` is the class in
+    PyTorch. ``kind`` is the kind of the implementations:
 
     ``"features"``
         Functions of features and positions: NumPy ``f(x, positions, **keywords)``,
@@ -193,7 +195,7 @@ class EncodingRecord(Record):
     readers; :meth:`trained` counts them. Its letters are d, the heads h (1 where they
     share parameters), the width of the model D, the axes N, the block size b, the rows
     n of a table of positions, and options by their names. ``unit`` is the number that d
-    must be a multiple of, or a function of the variant that returns it.
+    must be a multiple of, or a function of the configuration that returns this number.
     """
 
     module: str
@@ -212,7 +214,7 @@ class EncodingRecord(Record):
 
     @property
     def of_model(self) -> bool:
-        """True if it acts on a model's input or between layers, not within a layer."""
+        """True if the encoding acts on a model's input or between its layers."""
         return self.hooks in (("embed",), ("enter",)) or self.kind in (
             "layers",
             "positions",
@@ -220,7 +222,7 @@ class EncodingRecord(Record):
 
     @property
     def learned(self) -> bool:
-        """True if its first variant has trained parameters."""
+        """True if the encoding's first configuration has trained parameters."""
         return (self.variants[0].parameters or self.parameters) != "0"
 
     def implementation(self, implementation: str) -> Any:
@@ -230,33 +232,37 @@ class EncodingRecord(Record):
         return super().implementation(implementation)
 
     def rows(self, variant: Variant) -> int | None:
-        """Return the number of rows of a table that refuses positions beyond it."""
+        """Return the number of rows of the encoding's table of positions, or ``None``.
+
+        It is ``None`` if there is no table, or if the table accepts positions beyond
+        its end.
+        """
         refuses = variant.options.get("beyond", "raise") == "raise"
         return TOKENS if "tokens" in self.sizes and refuses else None
 
     def divisor(self, variant: Variant) -> int:
-        """Return the number that a head dimension must be a multiple of."""
+        """Return the number that the head dimension must be a multiple of."""
         return self.unit(variant) if callable(self.unit) else self.unit
 
     def trained(self, variant: Variant, *, d: int, heads: int) -> int:
-        """Count the trained parameters of a layer of these sizes."""
+        """Count the encoding's trained parameters in a layer of ``heads`` heads."""
         module = self.make(variant, d=d, heads=heads)
         return sum(p.numel() for p in module.parameters() if p.requires_grad)
 
     def label(self, variant: Variant) -> str:
-        """Return the name and the options, for tables."""
+        """Return the encoding's name and the configuration's options, as one text."""
         own = ("own " + name for name in variant.sizes if name == "heads")
         return ", ".join((self.name, *map(str, variant.keywords.values()), *own))
 
     def make(
         self, variant: Variant, *, d: int, heads: int, tokens: int = TOKENS
     ) -> Any:
-        """Make the PyTorch module of a variant for a layer of these sizes."""
+        """Make the PyTorch module of a configuration, for heads of dimension ``d``."""
         sizes = _sizes((*self.sizes, *variant.sizes), d, heads, tokens)
         return self.implementation("torch")(**sizes, **variant.keywords)
 
     def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
-        """Return the keywords of the other two implementations besides parameters."""
+        """Return the keywords of NumPy and SymPy functions besides the parameters."""
         return _sizes(self.implementation_sizes, d, heads) | dict(variant.options)
 
 

@@ -1,4 +1,4 @@
-"""Records of relative position vectors and disentangled attention."""
+"""Catalog records of relative position vectors and disentangled attention."""
 
 from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 

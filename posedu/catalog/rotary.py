@@ -1,4 +1,4 @@
-"""Records of the rotary encodings."""
+"""Catalog records of the rotary encodings and of the RoPE scaling methods."""
 
 from posedu.catalog.records import (
     ATTENTION,
@@ -11,12 +11,12 @@ from posedu.catalog.records import (
 
 
 def _block(variant: Variant) -> int:
-    """Return the block size of a variant."""
+    """Return the size of the rotated blocks in one configuration of an encoding."""
     return int(variant.options["block"])
 
 
 def _block_per_axis(variant: Variant) -> int:
-    """Return the size of two blocks, one for each axis."""
+    """Return the size of two rotated blocks, one for each axis of positions."""
     return 2 * _block(variant)
 
 

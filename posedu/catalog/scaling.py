@@ -1,4 +1,4 @@
-"""Records of encodings that scale logits by position."""
+"""Catalog record of log-n temperature, which scales logits by the query's position."""
 
 from posedu.catalog.records import EncodingRecord, variant
 

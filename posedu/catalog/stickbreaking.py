@@ -1,4 +1,4 @@
-"""The record of stick-breaking attention."""
+"""Catalog record of stick-breaking attention."""
 
 from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 

@@ -19,12 +19,12 @@ __all__ = ["MODES", "CrossCheck", "Row", "crosscheck"]
 
 @dataclass
 class CrossCheck(SavedTable):
-    """The rows of a comparison, shown as a table.
+    """Result of comparing the implementations of an encoding, shown as a table.
 
     Parameters
     ----------
     name
-        The catalog entry, or ``"attention"``.
+        The encoding's name in the catalog, or ``"attention"``.
     results
         One row for each pair of implementations, pass, device and dtype.
     redrawn
@@ -43,20 +43,20 @@ class CrossCheck(SavedTable):
 
     @property
     def ok(self) -> bool:
-        """True if there is at least one comparison and every one held."""
+        """True if there was a comparison, every one held and no mode failed."""
         held = bool(self.results) and all(row.ok for row in self.results)
         return held and not self.failed
 
     @property
     def title(self) -> str:
-        """The encoding's title in the catalog."""
+        """Title of the encoding in the catalog, or ``name`` if it is not there."""
         return CATALOG[self.name].title if self.name in CATALOG else self.name
 
     def verdict(self) -> Folded:
-        """One line that says whether all rows held, with the table folded under it.
+        """Return a line that says if all comparisons held, with the table under it.
 
-        The line gives the largest used share of a bound. A comparison that uses nearly
-        all of its bound holds as well as one that uses a tenth.
+        The line gives the largest error as a share of its bound. A comparison that uses
+        nearly all of its bound holds as well as one that uses a tenth.
         """
         cases = sum(row.cases for row in self.results)
         fullest = max((row.used for row in self.results), default=0.0)
@@ -73,7 +73,7 @@ class CrossCheck(SavedTable):
 
     @classmethod
     def load(cls, path: str | Path) -> "CrossCheck":
-        """Read a file that :meth:`save` wrote."""
+        """Read the result of a comparison from a file that :meth:`save` wrote."""
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
         rows = tuple(Row(**row) for row in stored.pop("results"))
         return cls(**stored, results=rows)
@@ -89,7 +89,7 @@ class CrossCheck(SavedTable):
     )
 
     def caption(self) -> str:
-        """The encoding, the redrawn inputs, the device and the failed modes."""
+        """Return the caption: encoding, redrawn inputs, device and failed modes."""
         text = f"Implementations of {self.title} compared with each other"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
@@ -102,7 +102,7 @@ class CrossCheck(SavedTable):
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each pair of implementations, pass, device and dtype."""
+        """Yield the head, then a row for each kind of comparison, device and dtype."""
         yield self._HEAD
         for row in self.results:
             verdict = "✓" if row.ok else "✗ outside"
@@ -128,7 +128,9 @@ def crosscheck(
     devices: Sequence[torch.device] | None = None,
     seed: int = 0,
 ) -> CrossCheck:
-    """Compare the implementations of an encoding on every variant, dtype and device.
+    """Compare the implementations of an encoding in all its catalog configurations.
+
+    The comparisons are repeated for every dtype and device.
 
     Four modules do the work, and each documents its inputs and the derivation of its
     bounds: ``posedu.crosscheck.sampled_positions`` for encodings that sample positions,
@@ -179,7 +181,7 @@ def crosscheck(
 
 
 def _comparisons(encoding: EncodingRecord) -> dict[str, Callable[..., None]]:
-    """The comparison to run for an encoding in each mode that it has."""
+    """Return the function that compares an encoding's implementations, by mode."""
     if encoding.kind == "positions":  # Autocast does not touch positions.
         return {
             "eager": sampled_positions.compare,

@@ -1,18 +1,19 @@
-r"""Comparison of attention without an encoding, within a guaranteed bound.
+r"""Comparison of PyTorch's attention without an encoding with the NumPy reference.
 
-Two computations of one formula never agree to the last bit. This module knows how far
-apart they may be: every number carries a bound on its own error, a :class:`Ball`,
-through attention and through its derivative. A sum of n products, in any order, is off
-by at most γₙ = n u / (1 − n u) times the sum of their sizes, where u is the unit
-roundoff. So the bound holds whatever a route sums first. It lets every rounding go the
-wrong way, which never happens: the bound of :mod:`posedu.crosscheck.attention_hooks` is
-statistical, this one is certain, and generous.
+Two computations of one formula never agree to the last bit. This module computes how
+far apart they may be, a guaranteed bound: every number carries a bound on its own
+error, a :class:`Ball`, through attention and through its derivative. A sum of n
+products, in any order, is off by at most γₙ = n u / (1 − n u) times the sum of their
+sizes, where u is the unit roundoff. So the bound holds whatever a route sums first. It
+lets every rounding go the wrong way, which never happens: the bound of
+:mod:`posedu.crosscheck.attention_hooks` is statistical, this one is certain, and
+generous.
 
 The derivative is written by hand. Let g be the gradient of the output, and z̄ the
-gradient that arrives at z. Then v̄ⱼ = Σᵢ aᵢⱼ m̄ᵢ and āᵢⱼ = m̄ᵢ · vⱼ; through the softmax
-s̄ᵢⱼ = aᵢⱼ (āᵢⱼ − Σₗ aᵢₗ āᵢₗ); then q̄ᵢ = Σⱼ s̄ᵢⱼ kⱼ / √d and k̄ⱼ = Σᵢ s̄ᵢⱼ qᵢ / √d. Fused
-kernels compute the inner sum as m̄ᵢ · mᵢ, the same number with another error; the ball
-contains both.
+gradient that arrives at z. Then v̄ⱼ = Σᵢ aᵢⱼ m̄ᵢ and āᵢⱼ = m̄ᵢ · vⱼ; through the
+softmax s̄ᵢⱼ = aᵢⱼ (āᵢⱼ − Σₗ aᵢₗ āᵢₗ); then q̄ᵢ = Σⱼ s̄ᵢⱼ kⱼ / √d and k̄ⱼ = Σᵢ s̄ᵢⱼ qᵢ /
+√d. Fused kernels compute the inner sum as m̄ᵢ · mᵢ, the same number with another error;
+the ball contains both.
 """
 
 import warnings
@@ -42,29 +43,29 @@ ROUTES = ("sdpa", "eager", "flex")
 
 @dataclass(frozen=True)
 class Ball:
-    """Numbers, each with a bound on its error."""
+    """Array of numbers, each with a bound on its absolute error."""
 
     value: Array
     error: Array
 
 
 def exact(value: Array) -> Ball:
-    """Return numbers with error 0."""
+    """Return an array as a :class:`Ball` whose error bounds are 0."""
     return Ball(value, np.zeros_like(value))
 
 
 class BallArithmetic:
-    """Ball arithmetic in a dtype of unit roundoff ``u``."""
+    """Operations on :class:`Ball` arrays, with bounds for a unit roundoff of ``u``."""
 
     def __init__(self, u: float):
         self.u = u
 
     def gamma(self, n: int) -> float:
-        """Return γₙ, the largest relative error of n roundings."""
+        """Return γₙ = n u / (1 − n u), the largest relative error of n roundings."""
         return n * self.u / (1 - n * self.u)
 
     def einsum(self, equation: str, a: Ball, b: Ball) -> Ball:
-        """Sums of products of two factors."""
+        """Contract two balls like ``np.einsum``, and bound the errors of the sums."""
         value = np.einsum(equation, a.value, b.value)
         ones = np.ones_like(a.value), np.ones_like(b.value)
         terms = int(np.einsum(equation, *ones).max(initial=0))
@@ -75,17 +76,17 @@ class BallArithmetic:
         return Ball(value, error + rounding)
 
     def add(self, a: Ball, b: Ball) -> Ball:
-        """Sums of two balls."""
+        """Add two balls, and bound the errors of the rounded sum."""
         value, error = a.value + b.value, a.error + b.error
         return Ball(value, error + self.u * (abs(value) + error))
 
     def scale(self, a: Ball, factor: float) -> Ball:
-        """Multiples of a ball by a factor that is rounded itself."""
+        """Multiply a ball by a factor that is itself rounded to the dtype."""
         value, error = factor * a.value, abs(factor) * a.error
         return Ball(value, error + 2 * self.u * (abs(value) + error))
 
     def softmax(self, logits: Ball, mask: Bool[Array, "queries keys"]) -> Ball:
-        """Softmax weights of the logits.
+        """Return the softmax weights of masked logits, with bounds on their errors.
 
         If logits are off by E, weights are off by a factor of at most e^2E. The
         roundings of difference, exponential, sum and quotient are added to E.
@@ -104,9 +105,10 @@ def layer_and_gradient(
     mask: Bool[Array, "tokens tokens"],
     u: float,
 ) -> tuple[Ball, Ball]:
-    """Return attention's output for x, and the gradient of g · output in x.
+    """Return attention's output y for x, and the gradient of ⟨g, y⟩ with respect to x.
 
-    The values are computed in float64; the errors are those of unit roundoff ``u``.
+    The values are computed in float64; the error bounds are those of a dtype with unit
+    roundoff ``u``.
     """
     at = BallArithmetic(u)
     group = len(w.q) // len(w.k)
@@ -137,7 +139,7 @@ def layer_and_gradient(
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the module, and the equivalent mask for the reference."""
+    """One way to call PyTorch's attention layer, and the equivalent mask for NumPy."""
 
     run: Callable[[Attention, Tensor], Tensor]
     mask: Bool[Array, "tokens tokens"]
@@ -187,10 +189,10 @@ def crosscheck_attention(
     compiled: bool = False,
     seed: int = 0,
 ) -> CrossCheck:
-    """Compare attention's module with the reference, output and gradient, on the CPU.
+    """Compare PyTorch's attention layer with NumPy's on the CPU, forward and backward.
 
     The layer has nine tokens, four query heads that share two key heads, and random
-    weights and inputs. Every route, dtype and call is compared.
+    weights and inputs. It is compared for every route, dtype and way to call it.
 
     Parameters
     ----------
@@ -198,10 +200,11 @@ def crosscheck_attention(
         Routes of :class:`posedu.torch.attention.Attention`. FlexAttention has no
         gradient on a CPU, so only its output is compared.
     calls
-        Each call is one mask for the reference: ``"no mask"``; ``"causal"``, also with
-        a cache in ``"cache, two pieces"`` and ``"cache, one by one"``; ``"packed"``,
-        two sequences in a row; ``"padding"`` at the end. ``"mask off by one"`` is a
-        mutant: the reference gets another mask than the module, and they do not agree.
+        Ways to call the layer, each of which is one mask for the reference: ``"no
+        mask"``; ``"causal"``, also with a cache in ``"cache, two pieces"`` and
+        ``"cache, one by one"``; ``"packed"``, two sequences in a row; ``"padding"`` at
+        the end. ``"mask off by one"`` is a mutant: the reference gets another mask than
+        the module, and they do not agree.
     dtypes
         Dtypes of the layer.
     compiled
@@ -233,7 +236,7 @@ def crosscheck_attention(
 def _compare(
     tally: Tally, route: str, dtype: torch.dtype, call: Call, compiled: bool
 ) -> None:
-    """Compare one call of one layer, and its gradient where the route has one."""
+    """Compare one attention layer's output, and its gradient if the route has one."""
     layer = Attention(
         D_MODEL, HEADS, kv_heads=KV_HEADS, causal=call.causal, route=route
     ).to(dtype)
@@ -259,7 +262,7 @@ def _compare(
 
 
 def _projections(layer: Attention) -> Projections:
-    """The layer's weights in the form that the reference takes."""
+    """Return an attention layer's weights as the reference's ``Projections``."""
 
     def by_heads(linear: torch.nn.Linear, axis: int) -> Array:
         return to_numpy(linear.weight.unflatten(axis, (-1, layer.d)))

@@ -1,4 +1,4 @@
-"""Comparison of an encoding that acts inside attention, or is an attention block.
+"""Comparison of implementations of encodings inside attention, or of whole blocks.
 
 The three implementations attend with the same queries, keys, values, positions and
 parameters. These are drawn at random and rounded to the coarsest dtype, so that all
@@ -92,10 +92,11 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a case to draw: the head dimension and the positions of each row.
+    """Sizes of inputs to draw: the head dimension, and the positions of each sequence.
 
-    ``slopes`` are compared for ``"each"`` tensor, or for ``"all"`` at once. Where
-    queries are grouped, ``group`` of them share a key; if it is ``None``, all heads do.
+    ``slopes`` are compared for ``"each"`` tensor, for ``"all"`` at once, or for
+    ``"none"``. Where queries are grouped, ``group`` of them share a key; if it is
+    ``None``, all heads do. ``size`` is a factor of the first input.
     """
 
     d: int
@@ -108,12 +109,12 @@ class Shape:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in a row."""
+        """Number of tokens in each sequence."""
         return len(self.positions[0])
 
     @property
     def is_exact(self) -> bool:
-        """True if the case is small enough to be computed to 40 digits in seconds."""
+        """True if inputs of these sizes can be computed to 40 digits in seconds."""
         return self.d in EXACT_SIZES and 0 < self.tokens <= LONGEST_EXACT
 
 
@@ -142,7 +143,7 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare one variant's implementations on every shape."""
+    """Compare the implementations of one configuration on inputs of all ``SHAPES``."""
     for number, shape in enumerate(SHAPES):
         case = draw_case(tally, encoding, variant, shape, seed + DRAWS * number)
         for device in devices:
@@ -158,7 +159,7 @@ def compare_compiled(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the first route that serves the encoding, compiled."""
+    """Compare compiled PyTorch attention with NumPy, by the encoding's first route."""
     case = draw_case(tally, encoding, variant, COMPILED_SHAPE, seed)
     for device in devices:
         route, call = next(iter(case.routes(device).items()))
@@ -191,11 +192,11 @@ def _compare_compiled(
 
 
 class Crossing(Exception):
-    """A run whose decisions at a kink differ from those of the exact run."""
+    """Raised by a perturbed run on the other side of a kink than the exact run."""
 
 
 def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
-    """Draw and measure a case that is not next to a kink."""
+    """Draw inputs that are not next to a kink, and measure the reference on them."""
     kind = {"block": _Block, "hooks": _Hooks, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
         case = kind(encoding, variant, shape, seed + attempt)
@@ -210,7 +211,7 @@ def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
 
 @dataclass(frozen=True)
 class Line:
-    """The reference's slope along a direction, the slope's error and its spread."""
+    """The reference's slope along a direction of the inputs, with error and spread."""
 
     what: str
     tensor: str
@@ -220,19 +221,19 @@ class Line:
     spread: Mapping[torch.dtype, float]
 
     def along(self, gradients: Arrays) -> float:
-        """Return the slope along the direction that gradients to each tensor give."""
+        """Return the slope along this direction from an implementation's gradients."""
         return sum((gradients[n] * v).sum() for n, v in self.direction.items())
 
     def bound(self, dtype: torch.dtype) -> float:
-        """Return the error that an implementation's slope may have."""
+        """Return the bound on the error of an implementation's slope in ``dtype``."""
         rounding = DEVIATIONS * roundoff(dtype) * self.spread[dtype]
         return rounding + self.error + torch.finfo(dtype).tiny
 
 
 class Case:
-    """Numbers for one variant, its three implementations, and the reference's results.
+    """Random inputs for one configuration of an encoding, and the reference's results.
 
-    A subclass defines how the implementations are called.
+    A subclass defines how the three implementations are called.
     """
 
     is_coarse = False
@@ -277,19 +278,19 @@ class Case:
         self._at_start: dict[tuple, np.ndarray] = {}
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the inputs, by name."""
+        """Return the shape of each input, by the input's name."""
         raise NotImplementedError
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """The PyTorch implementation as functions of the inputs, one for each route."""
+        """Return PyTorch's implementation by each route, as functions of the inputs."""
         raise NotImplementedError
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run the NumPy implementation on one sequence."""
+        """Run the NumPy implementation on sequence number ``row`` of ``values``."""
         raise NotImplementedError
 
     def exact_row(self, values: Arrays, row: int):
-        """Run the symbolic implementation on one sequence."""
+        """Run the symbolic implementation on sequence number ``row`` of ``values``."""
         raise NotImplementedError
 
     def _draw(self, *shape: int) -> np.ndarray:
@@ -297,7 +298,7 @@ class Case:
         return rounded(self.rng.normal(size=shape), coarsest)
 
     def reference(self, values: Arrays, arithmetic: Arithmetic) -> np.ndarray:
-        """Run the NumPy implementation; raise if its decisions at kinks change."""
+        """Run NumPy on all sequences; raise if a decision at a kink changes."""
         rows = range(len(self.shape.positions))
         out = [np.asarray(self.reference_row(values, n, arithmetic)) for n in rows]
         if arithmetic.decisions != self.decisions:
@@ -305,14 +306,14 @@ class Case:
         return np.stack(out)
 
     def exact(self, values: Arrays) -> np.ndarray:
-        """Run the symbolic implementation to 40 digits."""
+        """Run the symbolic implementation on all sequences, to 40 digits."""
         rows = [self.exact_row(values, n) for n in range(len(self.shape.positions))]
         return np.vectorize(lambda e: sp.N(e, DIGITS), otypes=[object])(np.array(rows))
 
     def with_implementation(
         self, implementation: Callable, keywords: Arrays, positions: np.ndarray
     ) -> "Case":
-        """Return a case of the same numbers for another NumPy implementation."""
+        """Return a copy with the same inputs for another NumPy implementation."""
         other = copy(self)
         other.encoding = SimpleNamespace(
             implementation=lambda _: implementation, axes=self.encoding.axes
@@ -321,13 +322,13 @@ class Case:
         return other
 
     def evaluate(self) -> np.ndarray:
-        """Run the NumPy implementation without errors and without measuring them."""
+        """Run the NumPy implementation on all sequences, without added roundings."""
         rows = range(len(self.shape.positions))
         out = [self.reference_row(self.values, n, Arithmetic()) for n in rows]
         return np.stack([np.asarray(row) for row in out])
 
     def measure(self) -> None:
-        """Run the reference, exactly and with roundings."""
+        """Compute and store the reference's result, its spread and its slopes."""
         exact = Arithmetic()
         self.decisions = exact.decisions
         self.expected = self.reference(self.values, exact)
@@ -340,16 +341,16 @@ class Case:
         self.lines = [*self._lines()] if self.shape.slopes != "none" else []
 
     def bound(self, dtype: torch.dtype) -> np.ndarray:
-        """Return the error that an implementation may have, entry by entry."""
+        """Return the bound on an implementation's error, entry by entry."""
         own = roundoff(torch.float64) * self.spread[torch.float64]
         deviation = roundoff(dtype) * self.spread[dtype] + own
         return DEVIATIONS * deviation + torch.finfo(dtype).tiny
 
     def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
-        """Standard deviations of a run, for errors of size 1 in place of u, by dtype.
+        """Standard deviation of a run's result per unit of rounding error, by dtype.
 
-        Errors are twice u in bfloat16, and otherwise so large that they hide the
-        roundings of float64 itself.
+        The simulated errors are twice u in bfloat16, and otherwise so large that they
+        hide the roundings of float64 itself.
         """
         exact = run(Arithmetic())
 
@@ -368,16 +369,16 @@ class Case:
         return spread
 
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
-        """⟨upstream, result⟩ at a place on the line."""
+        """Product ⟨upstream, result⟩ with the inputs moved by ``t`` along ``line``."""
         shifted = self.values | {n: self.values[n] + t * v for n, v in line.items()}
         return self._sum(self.reference(shifted, arithmetic))
 
     def _sum(self, result: np.ndarray) -> float:
-        """⟨upstream, result⟩."""
+        """Inner product ⟨upstream, result⟩ of the upstream gradient and ``result``."""
         return float((result * self.upstream).sum())
 
     def _start(self, arithmetic: Arithmetic) -> np.ndarray:
-        """The reference at the start of all lines, cached for the same errors."""
+        """Reference result for the drawn inputs, cached by size and seed of errors."""
         if arithmetic.key not in self._at_start:
             result = self.reference(self.values, arithmetic.again())
             self._at_start[arithmetic.key] = result
@@ -393,12 +394,12 @@ class Case:
                 yield self._line(what, tensor, towards)
 
     def _random(self, gradient: np.ndarray) -> np.ndarray:
-        """Random amounts with the signs of the gradient where it is not 0."""
+        """Random array with the signs of ``gradient`` where the gradient is not 0."""
         amounts = self.rng.normal(size=gradient.shape)
         return np.where(gradient == 0, amounts, np.abs(amounts) * np.sign(gradient))
 
     def _line(self, what: str, tensor: str, towards: Arrays) -> Line:
-        """A line along the given direction, or along a random one if that is 0."""
+        """Measure the reference's slope along ``towards``, or randomly if it is 0."""
         if not any(v.any() for v in towards.values()):
             towards = {n: self._random(v) for n, v in towards.items()}
         length = np.sqrt(sum((v**2).sum() for v in towards.values()))
@@ -414,7 +415,7 @@ class Case:
                     raise
 
         def rounded_slope(a: Arithmetic) -> float:
-            """The slope between two ends with the same errors."""
+            """Slope from two points of the line with the same rounding errors."""
             return (at(STEP, a.again()) - self._sum(self._start(a))) / STEP
 
         spread = self._spread(rounded_slope)
@@ -423,7 +424,7 @@ class Case:
     def run(
         self, route: Callable, dtype: torch.dtype, device: str | torch.device = "cpu"
     ) -> tuple[np.ndarray, Arrays | None]:
-        """Return PyTorch's result, and its gradients if the route has them."""
+        """Return PyTorch's result by ``route``, and its gradients if there are any."""
         self.module.to(device=device, dtype=dtype)
         leaves = {
             name: torch.tensor(v, dtype=dtype, device=device).requires_grad_()
@@ -449,10 +450,10 @@ class Case:
 
 
 class _Hooks(Case):
-    """A case of an encoding that acts inside ``attend``."""
+    """Inputs and implementations of an encoding that acts inside ``attend``."""
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of queries, keys and values, and of x where the encoding needs it."""
+        """Shapes of queries, keys and values, and of the layer's input x if needed."""
         batch, n, d = len(self.shape.positions), self.shape.tokens, self.d
         shapes = {"q": (batch, self.heads, n, d)}
         shapes |= dict.fromkeys("kv", (batch, self.heads // self._group, n, d))
@@ -470,11 +471,11 @@ class _Hooks(Case):
 
     @property
     def attention(self) -> dict[str, bool]:
-        """Keywords of ``attend``: whether attention is causal."""
+        """Keyword arguments of ``attend``: whether attention is causal."""
         return {"causal": self.module.needs_causal or self.shape.is_grouped}
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """PyTorch's ``attend``, by every route that serves the encoding."""
+        """Return PyTorch's ``attend`` by every route that serves the encoding."""
         served = [r for r in routes.ROUTES if self._serves(r)]
         if not (self.shape.is_grouped or trains_flex(device)):
             # Tracing FlexAttention takes seconds.
@@ -505,7 +506,7 @@ class _Hooks(Case):
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run NumPy's ``attend``."""
+        """Run NumPy's ``attend`` on sequence number ``row`` of ``values``."""
         exact = arithmetic.exact
         parameters = {n: exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
@@ -521,7 +522,10 @@ class _Hooks(Case):
         )
 
     def exact_row(self, values: Arrays, row: int):
-        """Run SymPy's ``attend``; evaluating the logits first makes it faster."""
+        """Run SymPy's ``attend`` on sequence number ``row`` of ``values``.
+
+        The logits are evaluated to numbers first, which makes the run faster.
+        """
         parameters = {n: _symbolic(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
         hooks = replace(hooks, logits=partial(_evaluated_logits, hooks))
@@ -538,7 +542,7 @@ class _Hooks(Case):
 
 
 class _Layers(_Hooks):
-    """A case of an encoding whose positions change from layer to layer."""
+    """Inputs and implementations of an encoding whose positions change by layer."""
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of queries, keys and values, and of the MLP output."""
@@ -567,7 +571,7 @@ class _Layers(_Hooks):
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run NumPy's ``steps`` twice."""
+        """Run two layers of NumPy's ``steps`` on sequence number ``row``."""
         parameters = {n: arithmetic.exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
         mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
@@ -577,7 +581,10 @@ class _Layers(_Hooks):
         return run_layers(reference_steps, hooks, *given, positions, mask=mask)
 
     def exact_row(self, values: Arrays, row: int):
-        """Run SymPy's ``steps`` twice, with numbers at every hook."""
+        """Run two layers of SymPy's ``steps`` on sequence number ``row``.
+
+        Logits and positions are evaluated to numbers at every hook.
+        """
         parameters = {n: _symbolic(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
         start = hooks.locate
@@ -592,7 +599,7 @@ class _Layers(_Hooks):
 
 
 class _Block(Case):
-    """A case of a whole attention block.
+    """Inputs and implementations of an encoding that is a whole attention block.
 
     A block may keep every intermediate result in the dtype. Its implementations are
     given positions if they take them.
@@ -601,12 +608,12 @@ class _Block(Case):
     is_coarse = True
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of the block's input, which is the only one."""
+        """Shape of the block's only input, x."""
         batch, n = len(self.shape.positions), self.shape.tokens
         return {"x": (batch, n, self.heads * self.d)}
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """The module, by the routes that serve its encoding."""
+        """Return the PyTorch block by its default route and ``"eager"``."""
         served = {routes.choose_route(self.module.encoding, None): None, "eager": None}
         at = (torch.tensor(self.positions, device=device),)
         at = at if self._takes_positions else ()
@@ -625,7 +632,7 @@ class _Block(Case):
         return self.module(leaves["x"], *at)
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run the reference on one sequence."""
+        """Run the NumPy block on sequence number ``row`` of ``values``."""
         given = {n: values[n] for n in self.parameters} | self.keywords
         if self._takes_positions:
             given["positions"] = np.array(self.positions[row])
@@ -634,7 +641,7 @@ class _Block(Case):
         )
 
     def exact_row(self, values: Arrays, row: int):
-        """Run the symbolic implementation on one sequence at 40-digit positions."""
+        """Run the SymPy block on sequence number ``row``, at 40-digit positions."""
         given = {n: _symbolic(values[n]) for n in self.parameters} | self.keywords
         if self._takes_positions:
             given["positions"] = _symbolic(np.array(self.positions[row]))
@@ -644,12 +651,12 @@ class _Block(Case):
 
 
 def _evaluated_logits(hooks: Hooks, tokens: Tokens) -> Heads:
-    """Logits of symbolic hooks, evaluated to numbers."""
+    """Logits of SymPy hooks for ``tokens``, evaluated to 40-digit numbers."""
     return tuple(matrix.evalf(DIGITS) for matrix in exact_logits(tokens, hooks))
 
 
 def _rational(position: float | tuple[float, ...]):
-    """A position, or each of its coordinates, as rationals."""
+    """Convert a position, or each coordinate of a position, to an exact rational."""
     if isinstance(position, tuple):
         return [sp.Rational(p) for p in position]
     return sp.Rational(position)
@@ -697,7 +704,7 @@ def _compare_one(
 
 
 def _shifted(values: Arrays, line: Line, t: sp.Rational) -> Arrays:
-    """The values at a place on the line, as 40-digit numbers."""
+    """Inputs and parameters moved by ``t`` along ``line``, as 40-digit numbers."""
     number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
     shifted = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
     return values | shifted

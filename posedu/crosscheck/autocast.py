@@ -50,7 +50,7 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare every route that serves one variant."""
+    """Compare autocast with float64, by every route that serves one configuration."""
     # The layers of a variant differ in their route alone, so they share a reference.
     known: dict[tuple, tuple] = {}
     for layer in layers(encoding, variant, seed):
@@ -80,7 +80,10 @@ def compare(
 
 
 def layers(encoding: EncodingRecord, variant: Variant, seed: int) -> Iterator[Module]:
-    """Yield a layer for every route that serves a variant, or one without routes."""
+    """Yield a layer with the encoding for every attention route that serves it.
+
+    An encoding that acts outside the layers is in one model, which has no routes.
+    """
     for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
         with suppress(ValueError):
@@ -104,7 +107,10 @@ def _layer(encoding: EncodingRecord, variant: Variant, route: str) -> Module:
 def draw_numbers(
     layer: Module, axes: int | None = None, tokens: int = TOKENS, seed: int = 0
 ) -> Numbers:
-    """Draw parameters that make logits a few units wide, and the layer's input."""
+    """Draw a layer's parameters, and its input, positions and upstream gradient.
+
+    The matrices among the parameters make logits a few units wide.
+    """
     torch.manual_seed(seed)
     with torch.no_grad():
         for _, p in _trained(layer):
@@ -122,10 +128,10 @@ def _trained(layer: Module) -> list[tuple[str, torch.nn.Parameter]]:
 def reference(
     layer: Module, numbers: Numbers, dtype: torch.dtype, *, stored: bool
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Return results in float64, and bounds on the errors under autocast to ``dtype``.
+    """Return a layer's float64 results, and bounds on their errors under autocast.
 
-    The results are those of :func:`run_under_autocast`. ``stored`` is explained at
-    :class:`Rounded`.
+    The results are those of :func:`run_under_autocast`; autocast is to ``dtype``.
+    ``stored`` is explained at :class:`Rounded`.
     """
     exact = copy.deepcopy(layer).cpu().double()
     for part in exact.modules():
@@ -146,7 +152,10 @@ def reference(
 def run_under_autocast(
     layer: Module, numbers: Numbers, dtype: torch.dtype, device: torch.device
 ) -> list[Tensor]:
-    """Return the result under autocast, and the gradients of input and parameters."""
+    """Return a layer's output under autocast, and its gradients.
+
+    The gradients are those to the input and to each trained parameter.
+    """
     return _run(layer.to(device), *(t.to(device) for t in numbers), dtype=dtype)
 
 
@@ -166,14 +175,15 @@ def _run(
 
 
 class _Rounding(torch.autograd.Function):
-    """Add a random error to a number and to its gradient.
+    """Autograd function that adds a random rounding error to a tensor and its gradient.
 
-    The error is u times the number's size plus half of the smallest number, up or down.
+    The error is u times the number's size plus half of the dtype's smallest subnormal
+    number, up or down.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Round ``x`` at random."""
+        """Return ``x`` with a random rounding error of ``dtype`` in each entry."""
         ctx.dtype = dtype
         info = torch.finfo(dtype)
         sign = 2.0 * torch.randint(0, 2, x.shape) - 1
@@ -182,7 +192,7 @@ class _Rounding(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Round the gradient at random."""
+        """Return the gradient with a random rounding error in each entry."""
         return _Rounding.apply(gradient, ctx.dtype), None
 
 
@@ -199,14 +209,14 @@ _EXACT = (
 
 
 class Rounded(TorchFunctionMode):
-    """Arithmetic in float64 with the roundings of autocast to ``dtype``, at random.
+    """Torch mode that adds autocast's roundings, at random, to float64 operations.
 
     Operands and results of products (weights among them) are off by u, and so are the
     results of the steps between projections and attention. The hooks that compute with
     angles, tables, gates, their sums and counts are exact: all of that is float32 or
-    better under autocast, too. The exception are the attention weights that a layer's
-    positions are updated with. If ``stored``, the bias is the argument of a kernel,
-    which takes it in its dtype.
+    better under autocast, too. The exceptions are the attention weights with which a
+    layer's positions are updated and, if ``stored``, the bias: it is then the argument
+    of a kernel, which takes it in ``dtype``.
     """
 
     def __init__(self, layer: Module, dtype: torch.dtype, *, stored: bool):
@@ -235,9 +245,9 @@ class Rounded(TorchFunctionMode):
         return run
 
     def _with_rounded_bias(self, hook: Callable) -> Callable:
-        """The hook with its bias rounded after the row's largest entry is subtracted.
+        """Wrap a ``bias`` hook: subtract the row's largest bias, then round the bias.
 
-        Weights do not depend on a constant that is subtracted from a row.
+        Weights do not depend on a constant that is subtracted from a row of logits.
         """
 
         def run(tokens):
@@ -248,7 +258,7 @@ class Rounded(TorchFunctionMode):
         return run
 
     def _with_rounded_weights(self, hook: Callable) -> Callable:
-        """The hook, given attention weights that are rounded to the dtype."""
+        """Wrap an ``update`` hook, which then gets rounded attention weights."""
 
         def run(weights, tokens, mlp_output):
             return hook(self._rounded(weights), tokens, mlp_output)

@@ -1,4 +1,4 @@
-"""Helpers of all comparisons: the tally, devices, dtypes, differences."""
+"""Helpers of all cross-checks: tally of errors, devices, dtypes, differences."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ DEVIATIONS = 8
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: its largest error, and its largest used share of a bound."""
+    """Largest error of one kind of comparison, also as a share of the error's bound."""
 
     implementations: str
     what: str
@@ -44,7 +44,7 @@ class Row:
 
     @property
     def ok(self) -> bool:
-        """True if every entry stayed within its bound."""
+        """True if every compared entry stayed within its bound."""
         return self.used <= 1
 
 
@@ -58,7 +58,7 @@ class Tally:
     def add(
         self, implementations, what, device, dtype, tensor, left, right, bound
     ) -> None:
-        """Add one comparison: of the result, or of the gradient to the named tensor."""
+        """Add the error of one comparison: of results, or gradients to ``tensor``."""
         where = (str(device), str(dtype).removeprefix("torch."))
         worst = self.worst.setdefault((implementations, what, *where), [0, 0.0, 0.0])
         worst[0] += 1
@@ -70,7 +70,7 @@ class Tally:
         worst[2] = max(worst[2], float((error / bound).max()))
 
     def rows(self) -> tuple[Row, ...]:
-        """One row for each kind of comparison, with its largest errors."""
+        """Return a :class:`Row` with the largest errors for each kind of comparison."""
         return tuple(Row(*key, *values) for key, values in self.worst.items())
 
 
@@ -86,7 +86,10 @@ def trains_flex(device: torch.device) -> bool:
 
 
 def compiled_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
-    """Dtypes to compile for; a GPU that emulates bfloat16 has no compiler for it."""
+    """Return the dtypes in which to compile on a device.
+
+    A GPU that emulates bfloat16 has no compiler for it.
+    """
     emulates = device.type == "cuda" and not torch.cuda.is_bf16_supported(
         including_emulation=False
     )
@@ -109,7 +112,7 @@ def roundoff(dtype: torch.dtype) -> float:
 
 
 def parameters_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers, by the names that the other implementations use."""
+    """Return a module's parameters and buffers, by their names in NumPy and SymPy."""
     named = [*module.named_parameters(), *module.named_buffers()]
     return {n.replace(".", "_"): p for n, p in named}
 
@@ -139,7 +142,7 @@ def as_rationals(value):
 
 
 def points_of(line: np.ndarray, axes: int | None) -> np.ndarray:
-    """Return positions on a line, or points with ``axes`` coordinates made of them.
+    """Return the positions ``line``, or points with ``axes`` coordinates made of them.
 
     The coordinates are the line, reversed, scaled and rolled, so that they differ.
     """

@@ -1,4 +1,4 @@
-"""Comparison of an encoding that changes features token by token.
+"""Comparison of the implementations of encodings that change features token by token.
 
 Inputs are random, adversarial (values of very different size, equal members of a
 pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
@@ -75,7 +75,7 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare one variant's implementations on every size."""
+    """Compare the implementations of one configuration at all head dimensions."""
     for d in _sizes(encoding, variant):
         pair = Pair(encoding, variant, d, seed)
         for case in _cases(pair, seed):
@@ -92,7 +92,10 @@ def compare_compiled(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the compiled module, for d = 64 (rounded up) and five tokens."""
+    """Compare the compiled PyTorch module with NumPy, for d = 64 (rounded up).
+
+    The inputs have five tokens.
+    """
     torch.compiler.reset()  # Otherwise the limit of recompilations is soon reached.
     unit = encoding.divisor(variant)
     pair = Pair(encoding, variant, -(-COMPILED_SIZE // unit) * unit, seed)
@@ -106,7 +109,7 @@ def ordinary_error(
     """Return the largest difference of PyTorch from the reference on ordinary inputs.
 
     Inputs are standard normal features in float64, at positions 0 … 14 or at the cells
-    of a 5 × 3 grid between 0 and 1, for every variant.
+    of a 5 × 3 grid between 0 and 1, for every configuration in the catalog.
 
     Raises
     ------
@@ -131,7 +134,7 @@ def ordinary_error(
 
 
 class Pair:
-    """A PyTorch module and the reference functions with its parameters."""
+    """A PyTorch module, and NumPy and SymPy functions with the module's parameters."""
 
     def __init__(
         self,
@@ -160,12 +163,15 @@ class Pair:
         self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
-        """Run the reference."""
+        """Run the NumPy implementation on features ``x`` at ``positions``."""
         parameters = self.parameters if parameters is None else parameters
         return self.implementation(x, positions, **self.options, **parameters)
 
     def affine(self, positions, parameters=None):
-        """Return T of every token and the added vector, both exact, by unit steps."""
+        """Return each token's affine map, a matrix T and an added vector, both exact.
+
+        The map is found by applying the NumPy implementation to 0 and to unit vectors.
+        """
         own = () if self.heads is None else (self.heads,)
         shape = (*own, len(positions), self.d)
         steps = np.eye(self.d + 1, self.d).reshape(-1, *[1] * (len(shape) - 1), self.d)
@@ -174,7 +180,7 @@ class Pair:
         return np.stack(columns, -1) - added[..., None], added
 
     def exact(self, x, positions, gradient):
-        """Return the symbolic implementation's result and gradient, token by token."""
+        """Return the symbolic implementation's result, and its gradient to ``x``."""
         forward, backward = np.empty(x.shape), np.empty(x.shape)
         for place in np.ndindex(x.shape[:-1]):
             head = None if self.heads is None else place[0]
@@ -186,7 +192,7 @@ class Pair:
         return forward, backward
 
     def _exact_map(self, position, head):
-        """The symbolic implementation at a position, as matrix and added vector."""
+        """Return the symbolic implementation's affine map (T, vector) at a position."""
         if (position, head) not in self.exact_maps:
             parameters = {
                 name: as_rationals(self._of_head(name, head))
@@ -207,7 +213,7 @@ class Pair:
 
 
 class ReferenceAt:
-    """The reference at some positions: its affine map of each token, and its errors."""
+    """NumPy implementation at some positions: affine map of each token, and errors."""
 
     def __init__(self, pair: Pair, positions: np.ndarray):
         self.pair, self.positions = pair, positions
@@ -224,7 +230,7 @@ class ReferenceAt:
         self.angle_error = angle_error[..., None]
 
     def _changes(self, what: str):
-        """Changes of T and of the added vector by errors of positions or parameters."""
+        """Change of each affine map when positions or parameters are perturbed."""
         parameters, positions = self.pair.parameters, self.positions
         if what == "parameters" and not parameters:
             return [(np.zeros_like(self.t), np.zeros_like(self.added))]
@@ -244,7 +250,7 @@ class ReferenceAt:
         return changes
 
     def forward(self, x):
-        """Return the reference's result, and the sizes of the terms that it sums."""
+        """Return the reference's result for x, and the sizes of the summed terms."""
         out = np.einsum("...ij,...j->...i", self.t, x) + self.added
         return out, self._sizes(x, self.t, self.is_mixed, self.added)
 
@@ -261,9 +267,11 @@ class ReferenceAt:
         return products, mixed
 
     def bound(self, sizes, dtype, angles=torch.float64, tables=None):
-        """Return the error that an implementation may have.
+        """Return the bound on an implementation's error, entry by entry.
 
-        ``angles`` and ``tables`` are the dtypes of its angles and tables.
+        ``sizes`` are those that :meth:`forward` or :meth:`backward` returned. ``dtype``
+        is the dtype of the implementation's result, ``angles`` and ``tables`` are the
+        dtypes of its angles and tables.
         """
         products, mixed = sizes
         u_table = roundoff(tables or torch.promote_types(dtype, torch.float32))
@@ -273,7 +281,7 @@ class ReferenceAt:
 
 
 def _largest_entry(t: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """The largest entry of T and of the added vector, for each token."""
+    """Largest size of an entry of T and of the added vector, for each token."""
     return np.maximum(np.abs(t).max((-2, -1)), np.abs(added).max(-1))
 
 
@@ -305,7 +313,7 @@ def _compare(
 
 
 def _compare_torch(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
-    """Compare result and gradient to x; return the gradients to the parameters."""
+    """Compare PyTorch's result and gradient to x; return gradients to parameters."""
     pair, (implementations, device, dtype), (x, gradient) = at.pair, where, given
     wide = torch.promote_types(dtype, torch.float32)
     module = pair.module.to(device=device, dtype=wide)
@@ -327,9 +335,9 @@ def _compare_torch(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class _Line:
-    """A direction of the parameters, and the reference's slope along it.
+    """A direction of the parameters, and the reference's slope along this direction.
 
-    ``slopes`` holds the slope and its error for the inputs of each dtype.
+    ``slopes`` holds the slope and the slope's error for inputs rounded to each dtype.
     """
 
     direction: dict[str, np.ndarray]
@@ -337,7 +345,10 @@ class _Line:
 
 
 def _lines(at: ReferenceAt, gradients, given) -> dict[str, _Line]:
-    """Directions of the parameters along which T changes by 1 at most."""
+    """Choose directions of the parameters, along which T changes by 1 at most.
+
+    They are the gradient to each parameter, and a random direction of all.
+    """
     pair = at.pair
     everywhere = {n: pair.rng.normal(size=g.shape) for n, g in gradients.items()}
     lines = {n: {n: g} for n, g in gradients.items() if g.any()} | {"all": everywhere}
@@ -347,7 +358,7 @@ def _lines(at: ReferenceAt, gradients, given) -> dict[str, _Line]:
 
 
 def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, float]]:
-    """Slopes for the inputs of each dtype, and their errors.
+    """Reference slopes along ``line`` for the inputs of each dtype, with their errors.
 
     All dtypes are computed at once, since the cost is in the table, not the product.
     """
@@ -364,12 +375,13 @@ def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, floa
 
 
 def _scaled(at: ReferenceAt, x: np.ndarray, line):
-    """The line, scaled to speed 1 and shortened until it is nearly straight.
+    """Scale a direction to speed 1, and shorten it until the result is nearly linear.
 
-    The speeds of tensors are added, so that no two cancel: together their effects may
-    be quadratic. Where the speed is small at one point, as at the top of a wave, the
-    line may bend nearby; and an entry may bend more than those that change most. So the
-    line is shortened until no entry's difference shows that it bends.
+    The speed is the fastest change of an entry of T or of the added vector. The speeds
+    of tensors are added, so that no two cancel: together their effects may be
+    quadratic. Where the speed is small at one point, as at the top of a wave, the line
+    may bend nearby; and an entry may bend more than those that change most. So the line
+    is shortened until no entry's difference shows that it bends.
     """
     speed = max(sum(_speed(at, name, v) for name, v in line.items()), 1e-300)
     scaled = {name: v / speed for name, v in line.items()}
@@ -383,10 +395,10 @@ def _scaled(at: ReferenceAt, x: np.ndarray, line):
 
 
 def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
-    """Change of a slope by doubling the step, relative to the roundings of its ends.
+    """Largest change of an entry's slope by a doubled step, relative to roundings.
 
-    It is the largest for any entry of the result. If it is at most 1, the slope is off
-    by less than these roundings, unless both steps are wrong by the same amount.
+    If this ratio is at most 1, the slope is off by less than the roundings of the
+    result at its ends, unless both steps are wrong by the same amount.
     """
     pair = at.pair
 
@@ -403,7 +415,7 @@ def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
 
 
 def _speed(at: ReferenceAt, name: str, direction: np.ndarray) -> float:
-    """The fastest change of an entry of T, or of the added vector, by one parameter."""
+    """Fastest change of an entry of T or of the added vector as one parameter moves."""
     size = np.abs(direction).max()
     shifted = {name: at.pair.parameters[name] + _PERTURBATION * direction / size}
     t, added = at.pair.affine(at.positions, at.pair.parameters | shifted)
@@ -429,13 +441,16 @@ def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
 
 
 def _sizes(encoding: EncodingRecord, variant: Variant) -> list[int]:
-    """Head dimensions of ``SIZES``, each rounded up to a multiple of the unit."""
+    """Head dimensions to test: two units, and ``SIZES`` rounded up to whole units.
+
+    A unit is the number that the head dimension must be a multiple of.
+    """
     unit = encoding.divisor(variant)
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})
 
 
 def _cases(pair: Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Inputs ``[*heads, tokens, d]``, positions and gradients like the inputs."""
+    """Yield test inputs: features ``[*heads, tokens, d]``, positions and gradients."""
     rng = np.random.default_rng(seed)
     own = () if pair.heads is None else (pair.heads,)
     lines = (

@@ -25,7 +25,7 @@ computed by several methods, by name."""
 
 @dataclass(frozen=True)
 class WeightErrors:
-    """Largest error of a weight, by method and length.
+    """Largest error of FoX's attention weights, by method and sequence length.
 
     ``sizes`` holds −c of the last token at each length.
     """
@@ -35,7 +35,7 @@ class WeightErrors:
     errors: Mapping[str, tuple[float, ...]]
 
     def bounds(self) -> tuple[float, ...]:
-        """Error bound of a method whose only roundings are to float32, by length.
+        """Return the error bound of a method that rounds only to float32, by length.
 
         Each of L additions rounds c by at most u times its size, and a bias is a
         rounded difference of two such sums. 10 u are allowed for the logits, of which
@@ -52,7 +52,7 @@ class WeightErrors:
 def weight_errors(
     methods: BiasMethods, lengths: Sequence[int], *, gate_bias: float, rows: int = 64
 ) -> WeightErrors:
-    """Measure the errors of the last ``rows`` of FoX's weights.
+    """Measure the errors of FoX's attention weights for the last ``rows`` queries.
 
     The weights are compared with c and softmax in float64. Gates are sigmoids of
     ``gate_bias`` plus a standard normal number, and their logarithms are float32. The
@@ -101,7 +101,7 @@ def weight_errors(
 def _weights(
     logits: Float[Tensor, "rows tokens"], bias: Float[Tensor, "rows tokens"]
 ) -> Float[Tensor, "rows tokens"]:
-    """Causal softmax of the last rows."""
+    """Causal softmax weights of the last queries, from their logits and biases."""
     rows, tokens = logits.shape
     later = torch.ones(rows, tokens, dtype=torch.bool).triu(tokens - rows + 1)
     return (logits + bias).masked_fill(later, -torch.inf).softmax(-1).double()

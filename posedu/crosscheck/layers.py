@@ -1,4 +1,4 @@
-"""Layers whose positions change from one to the next, in any implementation."""
+"""Run of several layers whose positions change, with any implementation's attention."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ def run_layers(
     layers: int = 2,
     **options: Any,
 ) -> Any:
-    """Return the attention output of the last of some layers.
+    """Return the attention output of the last of ``layers`` layers.
 
     ``steps`` is the attention of one implementation, and ``hooks`` is the encoding in
     that implementation. All layers have the same queries, keys, values and MLP output,

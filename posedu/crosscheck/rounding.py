@@ -36,7 +36,7 @@ _EXACT = {np.negative, np.absolute, np.conjugate} | _DECIDING | _CHOOSING
 
 
 class Arithmetic:
-    """The sizes of rounding errors, the random errors, and the decisions at kinks.
+    """Model of roundings: sizes of errors, random draws, and the decisions at kinks.
 
     ``stored`` is the relative error of results of hooks and of matrix products, which
     an implementation may keep in the dtype of the activations (its weights, the bias of
@@ -59,28 +59,28 @@ class Arithmetic:
 
     @property
     def key(self) -> tuple[float, float, float, int]:
-        """The sizes and the seed, from which all errors follow."""
+        """Sizes of errors and the seed, from which all random errors follow."""
         return self.stored, self.inner, self.summed, self.seed
 
     @property
     def exact(self) -> "Arithmetic":
-        """Arithmetic without errors, which records its decisions in this one."""
+        """Error-free arithmetic that adds its decisions at kinks to this one's."""
         exact = Arithmetic()
         exact.decisions = self.decisions
         return exact
 
     def again(self) -> "Arithmetic":
-        """Return arithmetic that makes the same errors again, from the first on."""
+        """Return new arithmetic that draws the same errors again, from the first on."""
         return Arithmetic(*self.key)
 
     def wrap(self, x: np.ndarray | np.generic) -> "Rounded":
-        """Return the same numbers as an array whose operations round."""
+        """Return ``x`` as a :class:`Rounded` array, whose operations round."""
         wrapped = np.asarray(x).view(Rounded)
         wrapped.arithmetic = self
         return wrapped
 
     def errors(self, size: np.ndarray, amount: float) -> np.ndarray | float:
-        """Draw an error for each number of these sizes."""
+        """Draw a random error of at most ``amount`` times ``size`` for each entry."""
         if amount == 0:
             return 0.0
         drawn = self._rng.uniform(-amount, amount, np.shape(size))
@@ -89,11 +89,11 @@ class Arithmetic:
     def errors_of_sums(
         self, function: Callable, given: Any, options: dict[str, Any]
     ) -> np.ndarray | float:
-        """Draw the errors of sums.
+        """Draw the rounding errors of the sums that ``function`` computes.
 
         A sum of n terms has n − 1 partial sums, none of which exceeds the sum of
-        absolute values. Each rounds independently, and their errors add in squares,
-        whatever the order.
+        absolute values. Each partial sum rounds independently, and their errors add in
+        squares, whatever the order.
         """
         if self.summed == 0:
             return 0.0
@@ -102,7 +102,7 @@ class Arithmetic:
         return self.errors(size * np.sqrt(np.maximum(terms - 1, 0)), self.summed)
 
     def errors_of_known(self, x: "Rounded") -> np.ndarray | float:
-        """Draw a rounding of numbers that are exact in this model.
+        """Draw rounding errors of the numbers ``x``, which are exact in this model.
 
         An implementation has to compute these numbers, too, and rounds them.
         """
@@ -113,14 +113,14 @@ class Arithmetic:
         return np.where(np.isfinite(size), size, 0.0) * drawn
 
     def store(self, x: Any) -> Any:
-        """Round the result of a hook; of a pair of arrays, each of the two."""
+        """Round a hook's result to the precision of stored arrays; of a pair, both."""
         if isinstance(x, tuple):
             return tuple(map(self.store, x))
         x = np.asarray(x)
         return self.wrap(x + self.errors(x, self.stored))
 
     def hooks(self, hooks: Hooks) -> Hooks:
-        """Return the same hooks with their results rounded by :meth:`store`."""
+        """Return ``hooks`` with results of stored hooks rounded by :meth:`store`."""
 
         def storing(hook: Callable) -> Callable:
             return lambda *arguments: self.store(hook(*arguments))
@@ -132,9 +132,9 @@ class Arithmetic:
 
 
 class Rounded(np.ndarray):
-    """An array whose operations round as its ``arithmetic`` says.
+    """NumPy array whose operations round as its ``arithmetic`` says.
 
-    It passes through the reference's checks of arguments, which call
+    The array passes through the reference's checks of arguments, which call
     ``np.asarray(x, like=x)``.
     """
 
@@ -198,7 +198,7 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _arithmetic(leaves) -> Arithmetic:
-    """The arithmetic of the operands; of exact and inexact ones, the inexact one's."""
+    """Arithmetic of an operation's arrays: the inexact one if exact and inexact mix."""
     first, *others = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
     if all(other is first for other in others):
         return first
@@ -206,7 +206,7 @@ def _arithmetic(leaves) -> Arithmetic:
 
 
 def _mapped(change: Callable, tree: Any) -> Any:
-    """``change`` applied to the arrays of nested arguments."""
+    """Apply ``change`` to all arrays in nested tuples, lists and dictionaries."""
     if isinstance(tree, dict):
         return {name: _mapped(change, branch) for name, branch in tree.items()}
     if isinstance(tree, tuple | list):

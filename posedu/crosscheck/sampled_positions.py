@@ -1,10 +1,10 @@
 """Comparison of the implementations of an encoding that samples positions.
 
 The PyTorch implementation draws random numbers, and the other two are given the same
-ones. Positions are one line, rows of their own, no token and one token; far from 0 and
-real where the encoding takes such positions. The module is cast to each dtype, which
-must change nothing, since positions are float64 or integers in any model. There is no
-gradient to compare, since positions are data.
+ones. Positions are the same for all rows, different in each row, none, and one; far
+from 0 and real where the encoding takes such positions. The module is cast to each
+dtype, which must change nothing, since positions are float64 or integers in any model.
+There is no gradient to compare, since positions are data.
 
 Integers must agree up to the rounding of one sum. Where draws are real, the bound is
 ``(n + 8) u`` for n tokens, times the relative change of the reference's result when all
@@ -41,7 +41,7 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare one variant's implementations on every line of positions."""
+    """Compare the implementations of one configuration on lists of positions."""
     for positions in _lines(encoding):
         _compare(tally, encoding, variant, positions, devices, seed, compiled=False)
 
@@ -53,7 +53,7 @@ def compare_compiled(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the compiled module, on five tokens."""
+    """Compare the compiled PyTorch module with NumPy, on five tokens."""
     torch.compiler.reset()
     line = np.arange(5)
     _compare(tally, encoding, variant, line, devices, seed, compiled=True)
@@ -99,7 +99,7 @@ def _array(t: torch.Tensor) -> np.ndarray:
 
 
 def _exact(encoding, positions, given, options, shape) -> np.ndarray:
-    """Result of the symbolic implementation, computed row by row."""
+    """Positions from the symbolic implementation as an array, computed row by row."""
     out, implementation = np.empty(shape), encoding.implementation("sympy")
     for row in range(len(out)):
         line = positions if positions.ndim == 1 else positions[row % len(positions)]

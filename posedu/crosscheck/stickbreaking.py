@@ -1,6 +1,6 @@
-r"""Errors of published softplus forms in stick-breaking attention, and a row's bound.
+r"""Errors of published softplus formulas in stick-breaking attention, and a bound.
 
-The weights of a row and its remainder add up to exactly one. In log space a weight is
+A query's weights and their remainder add up to exactly one. In log space a weight is
 :math:`e^{z - \sum}`, with a sum whose first term is nearly z again when the logit is
 large. The two cancel only if they are computed as the same number.
 """
@@ -32,7 +32,7 @@ def as_written(z: Tensor) -> Tensor:
 
 
 def cut(z: Tensor) -> Tensor:
-    """Return :func:`as_written`, and z itself above 15."""
+    """Return log(1 + e^z) as :func:`as_written`, but z itself where z is above 15."""
     return torch.where(z > CUT, z, as_written(z))
 
 
@@ -43,7 +43,7 @@ def cut_in_base_2(z: Tensor) -> Tensor:
 
 
 def stored_in_bfloat16(form: Form) -> Form:
-    """Return a form whose results are rounded to bfloat16 before they are summed."""
+    """Return ``form``, a softplus, with results rounded to bfloat16 before a sum."""
     return lambda z: form(z).bfloat16().float()
 
 
@@ -60,9 +60,10 @@ FORMS: Mapping[str, Form] = MappingProxyType(
 
 
 def softplus_error(form: Form, z: Float[Tensor, "logits"]) -> Float[Array, "logits"]:
-    """Return the relative error of a form of log(1 + e^z).
+    """Return the relative error of ``form``, a formula for log(1 + e^z), at each z.
 
-    The error is 1 where the form underflows to 0, and infinite where it is infinite.
+    The error is 1 where the formula underflows to 0, and infinite where its value is
+    infinite.
     """
     true = np.logaddexp(0, to_numpy(z))
     return np.abs(to_numpy(form(z)) - true) / true
@@ -70,9 +71,9 @@ def softplus_error(form: Form, z: Float[Tensor, "logits"]) -> Float[Array, "logi
 
 @dataclass(frozen=True)
 class Sticks(Table):
-    """Errors of stick-breaking weights by each form of softplus, by size of the logits.
+    """Errors of stick-breaking weights, by formula of softplus and size of the logits.
 
-    ``weight`` holds the largest error of a weight for each form, and ``excess`` the
+    ``weight`` holds the largest error of a weight for each formula, and ``excess`` the
     largest sum of a row's weights minus 1, both ``[sizes]``. ``bound`` is
     :func:`row_bound`.
     """
@@ -83,7 +84,7 @@ class Sticks(Table):
     bound: Float[Array, "sizes"]
 
     def caption(self) -> str:
-        """The form whose rows add up to the most, and that sum."""
+        """Return the caption: the formula with the largest row sum, and this sum."""
         longest = max(self.excess, key=lambda form: self.excess[form].max())
         return (
             f"Logits up to ±{self.sizes.max():.0f}, compared with float64. With the "
@@ -93,7 +94,7 @@ class Sticks(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each form."""
+        """Yield the head, then a row of largest errors for each softplus formula."""
         yield "softplus", "largest error of a weight", "largest sum of a row, minus 1"
         for form in self.weight:
             worst = self.weight[form].max(), self.excess[form].max()
@@ -103,9 +104,9 @@ class Sticks(Table):
 def break_sticks(
     sizes: Float[Array, "sizes"], *, rows: int = 256, keys: int = 256, seed: int = 0
 ) -> Sticks:
-    """Compute stick-breaking weights with every form, at each size of the logits.
+    """Measure stick-breaking weights with every softplus formula, by size of logits.
 
-    The logits are one pattern, uniform in ± the size, in float32.
+    The logits are one random pattern, uniform in ± the size, in float32.
     """
     generator = torch.Generator().manual_seed(seed)
     pattern = 2 * torch.rand(rows, keys, generator=generator) - 1
@@ -123,9 +124,9 @@ def break_sticks(
 
 
 def row_errors(form: Form, logits: Float[Tensor, "rows keys"]) -> tuple[float, float]:
-    """Return the largest error of a weight, and the largest row sum minus 1.
+    """Return the largest error of a stick-breaking weight, and the largest row sum − 1.
 
-    Every key of a row takes part, and float64 is the truth.
+    Every key of a row takes part. Errors are differences from float64 results.
     """
     weights = to_numpy((logits - _summed_outwards(form(logits))).exp())
     true, _ = _true(logits)
@@ -150,12 +151,12 @@ def row_bound(logits: Float[Tensor, "rows keys"]) -> float:
 def _true(
     logits: Float[Tensor, "rows keys"],
 ) -> tuple[Float[Array, "rows keys"], Float[Array, "rows keys"]]:
-    """The weights, and the summed softplus up to and with each key, in float64."""
+    """Stick-breaking weights, and softplus sums from each key on, in float64."""
     z = logits.double()
     spent = _summed_outwards(torch.logaddexp(z, torch.zeros_like(z)))
     return to_numpy((z - spent).exp()), to_numpy(spent)
 
 
 def _summed_outwards(costs: Float[Tensor, "rows keys"]) -> Float[Tensor, "rows keys"]:
-    """Sums of the softplus of each key and of all keys after it."""
+    """Sum ``costs``, softplus of the logits, over each key and all keys after it."""
     return costs.flip(-1).cumsum(-1).flip(-1)

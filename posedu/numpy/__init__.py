@@ -1,4 +1,4 @@
-"""The reference implementation: float64 NumPy, close to the printed formulas."""
+"""The reference implementation of encodings: float64 NumPy, close to the formulas."""
 
 from posedu.numpy.absolute.cape import cape
 from posedu.numpy.absolute.floater import floater

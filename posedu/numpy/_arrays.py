@@ -10,7 +10,7 @@ Positions = Num[np.ndarray, "*tokens"] | Sequence[object] | Number
 
 
 def as_array(name: str, given: object) -> np.ndarray:
-    """Return ``given`` as an array, or raise if an array cannot hold it exactly."""
+    """Return ``given`` as a NumPy array; raise if it is masked or cannot become one."""
     if isinstance(given, np.ma.MaskedArray):
         raise TypeError(f"{name} must have no mask of its own; give {name}.filled(…)")
     # A subclass with its own `__array_function__` decides what it becomes (NEP 35), as
@@ -33,7 +33,8 @@ def require_floats(name: str, array: np.ndarray) -> np.ndarray:
 def require_positions(positions: Positions, name: str = "positions") -> np.ndarray:
     """Return ``positions`` as float64 if they are exact and finite, else raise.
 
-    Exact is below 2⁵³ (2²⁴ for float32), where a float holds every integer.
+    Positions are exact if they are below 2⁵³ in size (2²⁴ for float32): floats hold
+    every integer below this limit.
     """
     positions = as_array(name, positions)
     if positions.dtype == np.float16:
@@ -89,11 +90,11 @@ def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def align_positions(
     positions: Positions, x: np.ndarray, axes: int | None = None
 ) -> np.ndarray:
-    """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
+    """Reshape ``positions`` to broadcast over all axes of ``x`` but the feature axis.
 
     ``[tokens]`` serves every leading axis of ``x``; ``[batch, tokens]`` gives each
-    row of the first axis of ``x`` positions of its own. Where a position has
-    ``axes`` coordinates, a last axis holds them. Any other shape is refused.
+    sequence of the batch, the first axis of ``x``, its own positions. Positions of
+    ``axes`` coordinates have these in a last axis. Any other shape is refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")

@@ -1,4 +1,4 @@
-"""Layer normalization, for encodings that normalize a table of positions."""
+"""Layer normalization, for encodings that normalize a table of position vectors."""
 
 import numpy as np
 from jaxtyping import Float
@@ -14,14 +14,15 @@ def layer_norm(
     bias: Float[Array, "d_model"] | None,
     epsilon: float,
 ) -> Float[Array, "rows d_model"]:
-    """Each row less its mean, over its deviation, times a weight and plus a bias.
+    """Layer norm of each row: (row − mean) / √(variance + epsilon) · weight + bias.
 
-    Without the two, the rows as they are.
+    If ``weight`` and ``bias`` are both ``None``, ``x`` is returned unchanged.
 
     Raises
     ------
     TypeError, ValueError
-        Weights that hold no floats or have another shape; one without the other.
+        A ``weight`` or ``bias`` that holds no floats or has another shape; only one of
+        the two given.
     """
     if (weight is None) != (bias is None):
         raise ValueError("norm_weight and norm_bias go together; give both or neither")

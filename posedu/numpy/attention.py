@@ -1,4 +1,4 @@
-"""Attention with hooks: the points where an encoding may act."""
+"""Softmax attention with hooks: functions by which a positional encoding acts on it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,12 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Projections:
-    """The four matrices of an attention layer.
+    """The projection matrices of an attention layer: queries, keys, values, output.
 
     ``q`` is ``[heads, d, d_model]``, ``k`` and ``v`` are ``[kv_heads, d, d_model]``,
-    ``o`` is ``[d_model, heads, d]``. With fewer key-value heads than heads, each serves
-    a group of consecutive query heads (grouped-query attention, arXiv 2305.13245).
+    ``o`` is ``[d_model, heads, d]``. With fewer key-value heads than query heads, each
+    key-value head serves a group of consecutive query heads (grouped-query attention,
+    arXiv 2305.13245).
     """
 
     q: Float[Array, "heads d d_model"]
@@ -36,12 +37,12 @@ class Projections:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The arguments of the hooks between queries and keys.
+    """The queries, keys, values, positions and mask that attention passes to its hooks.
 
-    ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
-    one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
-    ``mask`` is true where query i may attend to key j. ``x`` is the layer's input,
-    ``None`` where it was not given.
+    ``q`` and ``k`` are the results of the hook ``rotate``, ``v`` is the result of the
+    hook ``values``; keys and values are repeated, so that each query head has its own.
+    ``d`` is the head dimension before ``rotate``. ``mask`` is true where query i may
+    attend to key j. ``x`` is the layer's input, ``None`` where it was not given.
     """
 
     q: Float[Array, "heads queries features"]
@@ -55,7 +56,7 @@ class Tokens:
 
     @property
     def distances(self) -> Float[Array, "queries keys"]:
-        """The offsets, for an encoding with one number as position.
+        """Query position minus key position for every pair, if positions are numbers.
 
         Raises
         ------
@@ -71,7 +72,7 @@ class Tokens:
 
     @property
     def offsets(self) -> Float[Array, "queries keys *axes"]:
-        """Query position minus key position."""
+        """Query position minus key position for every (query, key) pair."""
         return self.query_positions[:, None] - self.key_positions[None, :]
 
 
@@ -96,7 +97,7 @@ def softmax(
 def weigh(
     logits: Float[Array, "heads queries keys"], tokens: Tokens
 ) -> Float[Array, "heads queries keys"]:
-    """:func:`softmax` over the keys that a query may attend to."""
+    """Attention weights: :func:`softmax` over the keys that a query may attend to."""
     return softmax(logits, np.broadcast_to(tokens.mask, logits.shape))
 
 
@@ -105,21 +106,24 @@ def mix(
     v: Float[Array, "heads keys d"],
     tokens: Tokens,
 ) -> Float[Array, "heads queries d"]:
-    """The weighted sum of the values."""
+    """Attention output: each query's sum of the values, weighted by ``weights``."""
     return weights @ v
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """The points where an encoding may act; a hook does nothing by default.
+    """The functions by which a positional encoding acts on attention, called hooks.
 
-    Once for a model: ``locate`` (the positions), ``embed`` (the input vectors). In each
-    layer of it: ``enter`` (the vectors), ``update`` (the positions, from the
-    weights, their tokens and the MLP output). Inside attention: ``rotate`` (queries and
-    keys), ``values``, ``scale`` (the factor of inner products), ``bias`` (added to
-    them: one number, ``[queries, keys]`` for all heads or ``[heads, queries, keys]``),
-    ``logits`` (in place of scaled products and bias), ``weigh``, ``mix`` and
-    ``output``. With ``needs_causal`` no key may come after its query.
+    The default hooks are those of plain softmax attention. Called once for a model:
+    ``locate`` (makes the positions) and ``embed`` (changes the input vectors). Called
+    in each layer: ``enter`` (changes the layer's input vectors) and ``update`` (makes
+    the next layer's positions from attention weights, :class:`Tokens` and MLP output).
+    Called inside attention: ``rotate`` (changes queries and keys), ``values`` (changes
+    values), ``scale`` (gives the factor of the inner products), ``bias`` (is added to
+    the scaled products: one number, ``[queries, keys]`` for all heads or ``[heads,
+    queries, keys]``), ``logits`` (replaces scaled products and bias), ``weigh`` (makes
+    weights of logits), ``mix`` (sums values by weights) and ``output`` (changes the
+    sums). With ``needs_causal`` no key may come after its query.
     """
 
     locate: Callable[[Array, Array], Array] = lambda positions, x: positions
@@ -145,7 +149,7 @@ NO_HOOKS = Hooks()
 
 
 def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
-    """Return the layer's input, or raise if it was not given to attention."""
+    """Return the layer's input ``tokens.x``, or raise if attention got no ``x``."""
     if tokens.x is None:
         raise ValueError(f"{name} needs the layer's input: give attention x")
     return tokens.x
@@ -154,7 +158,7 @@ def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
 def logits(
     tokens: Tokens, hooks: Hooks = NO_HOOKS
 ) -> Float[Array, "heads queries keys"]:
-    """Scaled inner products and bias, or the result of the hook ``logits``.
+    """Attention logits: scaled inner products plus bias, or those of hook ``logits``.
 
     Raises
     ------
@@ -175,12 +179,12 @@ def logits(
 
 
 def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
-    """True where key j is not after query i."""
+    """Boolean mask of causal attention: true where key j is not after query i."""
     return np.tril(np.ones((tokens, tokens), dtype=bool))
 
 
 class Steps(NamedTuple):
-    """The intermediate results of attention."""
+    """The results of attention's steps: hook arguments, logits, weights and output."""
 
     tokens: Tokens
     logits: Float[Array, "heads tokens tokens"]
@@ -198,22 +202,24 @@ def steps(
     x: Float[Array, "tokens d_model"] | None = None,
     mask: Bool[Array, "tokens tokens"] | None = None,
 ) -> Steps:
-    """Attention without projections, with its intermediate results.
+    """Attention of given queries, keys and values, with all intermediate results.
 
     Parameters
     ----------
     q, k, v
-        Of one sequence, any float dtype; computed in float64. With fewer key-value
-        heads than heads, each serves a group of neighbors.
+        Queries, keys and values of one sequence, any float dtype; computed in float64.
+        With fewer key-value heads than query heads, each key-value head serves a group
+        of neighboring query heads.
     hooks
-        The encoding; by default no hook does anything.
+        The encoding's hooks; by default plain attention without positions.
     positions
-        Finite reals, ``[tokens]``, or ``[tokens, *axes]`` for an encoding that wants
-        more than a number. Default 0, 1, 2, …
+        Finite reals, ``[tokens]``, or ``[tokens, *axes]`` for an encoding whose
+        positions have several numbers. Default 0, 1, 2, …
     x
         The layer's input, for encodings that need it.
     mask
-        True where query i may attend to key j; :func:`causal_mask`, or ``None``: all.
+        True where query i may attend to key j, for example :func:`causal_mask`.
+        Default ``None``: every query attends to every key.
 
     Raises
     ------
@@ -274,9 +280,11 @@ def attend(
     x: Float[Array, "tokens d_model"] | None = None,
     causal: bool = True,
 ) -> Float[Array, "heads tokens d_v"]:
-    """Attention without projections: the output of :func:`steps`.
+    """Attention output of given queries, keys and values, without projections.
 
-    Equation ``def-hooks``. Other arguments and errors as :func:`steps`.
+    With ``causal`` no query attends to a later key. The output is ``out`` of
+    :func:`steps`, which explains the other arguments and the errors. Equation
+    ``def-hooks``.
     """
     q = require_floats("q", q)
     if q.ndim != 3:
@@ -298,17 +306,19 @@ def attention(
     Parameters
     ----------
     x
-        One vector a token.
+        The layer's input: a vector for each token.
     w
         The projections; see :class:`Projections`.
     positions
         Integers or finite reals, ``[tokens]``; ``[tokens, axes]`` for an encoding of
         several coordinates. Default 0, 1, 2, …
     mask
-        True where query i may attend to key j; :func:`causal_mask`, or ``None``: all.
+        True where query i may attend to key j, for example :func:`causal_mask`.
+        Default ``None``: every query attends to every key.
     hooks
-        The encoding; by default no hook does anything. ``locate``, ``embed``,
-        ``enter`` and ``update`` are a model's: see :func:`stack`.
+        The encoding's hooks; by default plain attention without positions. The hooks
+        ``locate``, ``embed``, ``enter`` and ``update`` are not called here, only in
+        :func:`stack`.
 
     Returns
     -------
@@ -330,7 +340,7 @@ def _layer(
     mask: Array | None,
     hooks: Hooks,
 ) -> tuple[Steps, Array]:
-    """Return the intermediate results of a layer and its output."""
+    """Return the intermediate results and the output of one attention layer."""
     x = require_floats("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must be [tokens, d_model], got shape {list(x.shape)}")
@@ -359,17 +369,17 @@ def stack(
     mask: Bool[Array, "tokens tokens"] | None = None,
     hooks: Hooks | Sequence[Hooks] = NO_HOOKS,
 ) -> Float[Array, "tokens d_model"]:
-    """Layers of attention and MLP, each added to the stream, without norms.
+    """Apply a stack of attention and MLP layers with residual sums and without norms.
 
     Parameters
     ----------
     x, positions, mask
         As :func:`attention`.
     layers
-        Of each, the projections and the MLP: a function of vectors.
+        Projections and MLP of each layer; the MLP is a function of hidden vectors.
     hooks
-        One encoding for all layers, or one for each; ``locate`` and ``embed`` are
-        those of the first.
+        One encoding's hooks for all layers, or hooks for each layer; ``locate`` and
+        ``embed`` are the first layer's.
     """
     hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks
     positions = require_positions(np.arange(len(x)) if positions is None else positions)

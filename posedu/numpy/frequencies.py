@@ -1,4 +1,4 @@
-"""Angular frequencies of the pairs of features."""
+"""Angular frequencies of pairs of features, for sinusoidal and rotary encodings."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ Array = np.ndarray
 def frequencies(
     d: int, *, base: float = 10000.0, spacing: Spacing = "paper"
 ) -> Float[Array, "pairs"]:
-    """Angular frequencies ω_p of the d/2 pairs, fastest first.
+    """Angular frequencies ω_p of the d/2 pairs of features, fastest first.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ def frequencies(
         Ratio that sets the slowest frequency, above 1. Default 10000 (arXiv
         1706.03762 §3.5).
     spacing
-        ``"paper"``: base^(−2p/d), as printed there. ``"tensor2tensor"``:
-        base^(−p/(d/2 − 1)), as its authors' code, fairseq and Whisper compute.
+        ``"paper"``: base^(−2p/d), as the paper prints. ``"tensor2tensor"``:
+        base^(−p/(d/2 − 1)), as the authors' code, fairseq and Whisper compute.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def frequencies(
 def wavelengths(
     d: int, *, base: float = 10000.0, spacing: Spacing = "paper"
 ) -> Float[Array, "pairs"]:
-    """The period of each pair in positions, 2π/ω_p, shortest first.
+    """The wavelength 2π/ω_p of each pair of features, in positions, shortest first.
 
     Arguments and errors as :func:`frequencies`. Equation ``def-wavelength``.
     """
@@ -56,7 +56,7 @@ def wavelengths(
 
 
 def require_frequencies(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return frequencies in float64 if they are a row of finite floats, else raise."""
+    """Return ``frequencies`` as float64 if a nonempty finite vector, else raise."""
     omega = require_floats("frequencies", frequencies)
     if omega.ndim != 1 or not len(omega):
         raise ValueError(f"frequencies must be [pairs], got shape {list(omega.shape)}")
@@ -66,7 +66,10 @@ def require_frequencies(frequencies: Float[Array, "pairs"]) -> Float[Array, "pai
 
 
 def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return frequencies that fall by one ratio, two or more, else raise."""
+    """Return ``frequencies`` if they fall by a constant ratio, else raise.
+
+    At least two frequencies are needed.
+    """
     omega = require_frequencies(frequencies)
     if len(omega) < 2 or not (omega > 0).all() or omega[0] <= omega[1]:
         raise ValueError(f"frequencies must be two or more that fall, got {omega}")
@@ -77,7 +80,7 @@ def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
 
 
 def require_scaled(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return scaled frequencies if they are finite, else raise."""
+    """Return ``frequencies``, scaled by some method, if all are finite, else raise."""
     if not np.isfinite(frequencies).all():
         raise ValueError(
             f"these frequencies and arguments are out of reach: {frequencies}"

@@ -18,13 +18,15 @@ def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Hooks:
     Parameters
     ----------
     factor
-        The factor of the logits besides 1/√d: λ √d of arXiv 2404.12224. 1 is
-        plain attention, more is sharper, 0 gives all keys equal weights. One number is
-        the paper's uniform scale, ``[heads]`` its scale of each head. Default 1.
+        Factor of the logits in addition to 1/√d: λ √d of arXiv 2404.12224. 1 is
+        plain attention, larger factors make it sharper, 0 gives all keys equal weights.
+        One number is the paper's uniform scale, ``[heads]`` its scale of each head.
+        Default 1.
 
     Returns
     -------
-    Equation ``def-nope``.
+    Hooks with ``rotate``, which multiplies queries by the factor. Equation
+    ``def-nope``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Stick-breaking attention: each key takes a share of what nearer keys leave."""
+"""Stick-breaking attention: each key takes a share of the weight nearer keys leave."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,9 +13,9 @@ Array = np.ndarray
 def earlier(
     queries: int, keys: int, *, attend_current: bool
 ) -> Bool[Array, "queries keys"]:
-    """True where key j comes before query i, or is its own token if wanted.
+    """Boolean mask: true where key j is before query i, or at it if ``attend_current``.
 
-    The last query stands at the last key, as when keys are cached.
+    The last query has the position of the last key, as when earlier keys are cached.
     """
     require_bool("attend_current", attend_current)
     if queries > keys:
@@ -31,25 +31,26 @@ def break_stick(
     attend_current: bool,
     mask: Bool[Array, "*rows queries keys"] | None = None,
 ) -> tuple[Float[Array, "*rows queries keys"], Float[Array, "*rows queries"]]:
-    """Weights and remainder by the products (arXiv 2410.17980; keys are its i).
+    """Stick-breaking weights of each query, and the weight left over, as products.
 
-    A_ij = β_ij ∏ (1 − β_il) over the keys l between j and i, with β = σ(logit): the
-    nearest key breaks the stick first. Equation ``def-stick``.
+    The weight of key j for query i is A_ij = β_ij ∏ (1 − β_il) over the keys l between
+    j and i, with β = σ(logit): the nearest key breaks the stick first (arXiv
+    2410.17980, which calls the key i). Equation ``def-stick``.
 
     Parameters
     ----------
     logits
         Scaled inner products, finite.
     attend_current
-        Whether the stick starts at the query's own key (the paper's kernel has both;
-        its formula starts at the key before it).
+        Whether the stick starts at the query's own key (the paper's kernel has both
+        settings; its formula starts at the key before the query).
     mask
         False where a key is to be skipped, such as padding. Default: no key.
 
     Returns
     -------
-    Weights, zero where a key is not before its query, and the rest of the stick,
-    ∏ (1 − β_ij). Together a row makes 1.
+    The weights, zero where a key is not before its query, and the remainder of the
+    stick, ∏ (1 − β_ij). The weights and the remainder of a query sum to 1.
 
     Raises
     ------
@@ -70,11 +71,11 @@ def break_stick_log(
     attend_current: bool,
     mask: Bool[Array, "*rows queries keys"] | None = None,
 ) -> tuple[Float[Array, "*rows queries keys"], Float[Array, "*rows queries"]]:
-    """:func:`break_stick` in log space, and the *logarithm* of the remainder.
+    """Stick-breaking weights of each query, and the *logarithm* of the weight left.
 
-    log A_ij = z_ij − Σ softplus(z_il) over l from j to the query: no underflow, and a
-    remainder far below the unit roundoff keeps its digits. Equation
-    ``eq-stick-log``.
+    Arguments as :func:`break_stick`, computed in log space: log A_ij = z_ij −
+    Σ softplus(z_il) over l from j to the query. Nothing underflows, and a remainder far
+    below the unit roundoff keeps its digits. Equation ``eq-stick-log``.
     """
     logits, allowed = _require_logits(logits, attend_current, mask)
     cost = np.where(allowed, np.logaddexp(0.0, logits), 0.0)  # softplus
@@ -109,24 +110,26 @@ def stick_breaking(
 ) -> Hooks:
     """Return the attention hooks of stick-breaking attention.
 
-    It knows order without positions.
+    The weights of :func:`break_stick` replace the softmax. They depend on the order of
+    the keys; positions are not used.
 
     Parameters
     ----------
     attend_current
         See :func:`break_stick`.
     remainder
-        Use of the rest of the stick. ``"drop"``: none (the paper's
+        Use of the weight that all keys leave over. ``"drop"``: none (the paper's
         formula). ``"own"``: it goes to the query's own value (the authors' tests).
         ``"sink"``: it goes to a learned vector of each head (their language models).
         ``"renormalize"``: the weights are divided by their sum (geometric attention,
-        arXiv 2110.07732); a row with no weight gives zeros.
+        arXiv 2110.07732); a query with no weight gets zeros.
     sink
-        The vectors that ``"sink"`` needs.
+        The learned vectors, one for each head, that ``remainder="sink"`` needs.
 
     Returns
     -------
-    For causal attention. Equation ``def-stick-attention``.
+    Hooks with ``weigh`` and ``mix``, for causal attention. Equation
+    ``def-stick-attention``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The symbolic implementation: small exact matrices, for proofs and tests."""
+"""The symbolic implementation of encodings: exact SymPy matrices for proofs, tests."""
 
 from posedu.sympy.absolute.cape import cape
 from posedu.sympy.absolute.floater import floater

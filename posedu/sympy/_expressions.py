@@ -1,4 +1,4 @@
-"""Checks of the arguments of the symbolic functions."""
+"""Checks that turn arguments of the symbolic functions into SymPy expressions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import sympy as sp
 
 
 def expression(name: str, value: Any) -> sp.Expr:
-    """Return ``value`` as an expression; refuse strings, which SymPy would run."""
+    """Return ``value`` as a SymPy expression; refuse strings, which SymPy would run."""
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:
@@ -17,7 +17,7 @@ def expression(name: str, value: Any) -> sp.Expr:
 
 
 def expressions(name: str, values: Any) -> Any:
-    """Return nested lists of :func:`expression`; keep an expression or a matrix."""
+    """Turn all numbers in nested sequences into SymPy expressions; keep a matrix."""
     if isinstance(values, str) or not isinstance(values, Iterable | sp.MatrixBase):
         return expression(name, values)
     if isinstance(values, sp.Basic | sp.MatrixBase):
@@ -26,7 +26,7 @@ def expressions(name: str, values: Any) -> Any:
 
 
 def one_expression(name: str, value: Any) -> sp.Expr:
-    """Return ``value``, or the one entry of a sequence, as an expression."""
+    """Return ``value``, one number or a sequence of one, as a SymPy expression."""
     entries = list(sp.Matrix([expressions(name, value)]))
     if len(entries) != 1:
         raise ValueError(f"{name} must be one number, got {len(entries)}")
@@ -34,5 +34,5 @@ def one_expression(name: str, value: Any) -> sp.Expr:
 
 
 def matrix(name: str, rows: Any) -> sp.Matrix:
-    """A matrix from rows, or a column from numbers."""
+    """SymPy matrix made from a sequence of rows, or column made from numbers."""
     return sp.Matrix(expressions(name, rows))

@@ -1,4 +1,4 @@
-"""Attention over symbols, with hooks: a few tokens, exact weights."""
+"""Attention in SymPy, with hooks for encodings: exact weights of a few tokens."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from posedu._renamed import renamed_names
 from posedu.sympy._expressions import expressions
 
 Heads = tuple[sp.Matrix, ...]
-"""A matrix for each head."""
+"""A tuple with one matrix for each head."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The arguments of the hooks between queries and keys; tokens are rows.
+    """The queries, keys, values and positions that attention passes to its hooks.
 
-    ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
-    ``d`` is the head dimension before. ``visible[i]`` lists the keys that query i may
-    attend to, oldest first. ``x`` is the layer's input, ``None`` where it was not
-    given.
+    Tokens are rows. ``q`` and ``k`` are the results of the hook ``rotate``, ``v`` is
+    the result of the hook ``values``, and ``d`` is the head dimension before
+    ``rotate``. ``visible[i]`` lists the keys that query i may attend to, oldest first.
+    ``x`` is the layer's input, ``None`` where it was not given.
     """
 
     q: Heads
@@ -32,30 +32,36 @@ class Tokens:
     x: sp.Matrix | None = None
 
     def pairs(self, entry: Callable[[int, int], sp.Expr]) -> sp.Matrix:
-        """The matrix of ``entry(i, j)``, 0 where query i may not attend to key j."""
+        """Matrix of ``entry(i, j)`` for query i and key j, 0 where key j is hidden."""
         n = len(self.visible)
         return sp.Matrix(n, n, lambda i, j: entry(i, j) if j in self.visible[i] else 0)
 
     def by_head(self, entry: Callable[[int, int, int], sp.Expr]) -> Heads:
-        """The matrix of ``entry(h, i, j)`` of each head, as :meth:`pairs`."""
+        """Matrices of ``entry(h, i, j)``, one a head h, 0 where key j is hidden."""
         heads = range(len(self.q))
         return tuple(self.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
 
     def of_offsets(self, entry: Callable[[sp.Expr], sp.Expr]) -> sp.Matrix:
-        """The matrix of ``entry(i − j)`` in positions, as :meth:`pairs`."""
+        """Matrix of ``entry(offset)`` of query and key, 0 where the key is hidden.
+
+        The offset is query position minus key position.
+        """
         at = self.positions
         return self.pairs(lambda i, j: entry(at[i] - at[j]))
 
 
 def softmax(row: Sequence[sp.Expr]) -> sp.Matrix:
-    """Weights proportional to exp(logit), as a row. Equation ``def-softmax``."""
+    """Softmax of one row of logits: weights proportional to exp(logit), as a row.
+
+    Equation ``def-softmax``.
+    """
     row = expressions("row", row)
     total = sum(sp.exp(logit) for logit in row)
     return sp.Matrix([[sp.exp(logit) / total for logit in row]])
 
 
 def weigh(logits: Heads, tokens: Tokens) -> Heads:
-    """:func:`softmax` over the keys that a query may attend to."""
+    """Attention weights: :func:`softmax` over the keys that a query may attend to."""
     return tuple(by_row(matrix, tokens, softmax) for matrix in logits)
 
 
@@ -64,7 +70,7 @@ def by_row(
     tokens: Tokens,
     weights: Callable[[list[sp.Expr]], Sequence[sp.Expr]],
 ) -> sp.Matrix:
-    """Apply ``weights`` to the logits of each row's visible keys; others get 0."""
+    """Apply ``weights`` to each query's logits of visible keys; hidden keys get 0."""
     filled = sp.zeros(*logits.shape)
     for i, keys in enumerate(tokens.visible):
         row = weights([logits[i, j] for j in keys]) if keys else []
@@ -74,17 +80,19 @@ def by_row(
 
 
 def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
-    """The weighted sums of the values."""
+    """Attention output of each head: sums of the values, weighted by ``weights``."""
     return tuple(a * b for a, b in zip(weights, v, strict=True))
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """The points where an encoding may act; see :class:`posedu.numpy.attention.Hooks`.
+    """The functions by which a positional encoding acts on attention, called hooks.
 
-    All arrays of heads are a matrix for each; :func:`by_token` turns a function of one
-    token's column into one of them. ``heads`` is their number where it matters,
-    With ``needs_causal`` no key may come after its query.
+    :class:`posedu.numpy.attention.Hooks` explains each hook. Here queries, keys, values
+    and logits are tuples with one matrix for each head; :func:`by_token` applies a
+    function of one token's column to all tokens of all heads. ``heads`` is the number
+    of heads, where an encoding has a fixed one. With ``needs_causal`` no key may come
+    after its query.
     """
 
     locate: Callable = lambda positions, x: positions
@@ -107,7 +115,7 @@ NO_HOOKS = Hooks()
 
 
 def logits(tokens: Tokens, hooks: Hooks = NO_HOOKS) -> Heads:
-    """Scaled inner products and bias, or the result of the hook ``logits``.
+    """Attention logits of each head: scaled products plus bias, or hook ``logits``.
 
     Raises
     ------
@@ -127,7 +135,7 @@ def logits(tokens: Tokens, hooks: Hooks = NO_HOOKS) -> Heads:
 
 
 class Steps(NamedTuple):
-    """The intermediate results of attention, for each head."""
+    """The results of attention's steps: hook arguments, logits, weights and output."""
 
     tokens: Tokens
     logits: Heads
@@ -145,10 +153,11 @@ def steps(
     x: sp.Matrix | None = None,
     causal: bool = True,
 ) -> Steps:
-    """Attention without projections, with its intermediate results.
+    """Attention of given queries, keys and values, with all intermediate results.
 
-    With fewer keys and values than queries, each serves a group of neighboring heads.
-    ``positions`` default to 0, 1, 2, …
+    ``q``, ``k`` and ``v`` have a matrix for each head, tokens are rows. With fewer
+    key-value heads than query heads, each key-value head serves a group of neighboring
+    query heads. ``positions`` default to 0, 1, 2, …
     """
     n, d = q[0].shape
     positions = range(n) if positions is None else positions
@@ -199,9 +208,9 @@ def attend(
     x: sp.Matrix | None = None,
     causal: bool = True,
 ) -> Heads:
-    """Attention without projections: the output of :func:`steps`.
+    """Attention output of given queries, keys and values, without projections.
 
-    Equation ``def-hooks``.
+    The output is ``out`` of :func:`steps`. Equation ``def-hooks``.
     """
     return steps(q, k, v, hooks, positions=positions, x=x, causal=causal).out
 
@@ -211,7 +220,7 @@ def by_token(
     heads: Heads,
     positions: Sequence,
 ) -> Heads:
-    """Apply ``function`` to each token's features, a column, and its position."""
+    """Apply ``function`` to features (a column) and position of each token and head."""
     return tuple(
         sp.Matrix.vstack(*(function(m[i, :].T, t).T for i, t in enumerate(positions)))
         for m in heads
@@ -226,12 +235,12 @@ def stack(
     hooks: Hooks | Sequence[Hooks] = NO_HOOKS,
     causal: bool = True,
 ) -> sp.Matrix:
-    """Layers of attention and MLP, each added to the stream, without norms.
+    """Apply a stack of attention and MLP layers with residual sums and without norms.
 
     Each layer has the projections of queries, keys and values, a matrix
-    ``[d, d_model]`` for each head, that of the output ``[d_model, heads · d]``, and a
-    MLP: a function of the stream. ``hooks`` are one encoding for all layers, or
-    one for each. See :func:`posedu.numpy.attention.stack`.
+    ``[d, d_model]`` for each head; the output projection ``[d_model, heads · d]``; and
+    an MLP, a function of the hidden vectors. ``hooks`` are one encoding's for all
+    layers, or hooks for each layer. See :func:`posedu.numpy.attention.stack`.
     """
     positions = tuple(range(x.rows) if positions is None else positions)
     hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks
@@ -257,7 +266,9 @@ def attention(
     bias: sp.Matrix | None = None,
     causal: bool = False,
 ) -> sp.Matrix:
-    """One head of attention, one token a row of ``x``. Equation ``def-attention``.
+    """Output of one attention head; each row of ``x`` is the input vector of a token.
+
+    Equation ``def-attention``.
 
     ``w_q``, ``w_k`` and ``w_v`` are ``[d, d_model]``; ``bias`` is ``[queries, keys]``
     and added to the scaled logits.
@@ -268,7 +279,7 @@ def attention(
 
 
 def permutation_matrix(order: Sequence[int]) -> sp.Matrix:
-    """The matrix P with (P X)_i = X_{order[i]}."""
+    """The matrix P that permutes rows by ``order``: (P X)_i = X_{order[i]}."""
     n = len(order)
     return sp.Matrix(n, n, lambda i, j: int(order[i] == j))
 

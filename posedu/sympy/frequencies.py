@@ -1,4 +1,4 @@
-"""Angular frequencies of the pairs of features, over symbols."""
+"""Angular frequencies of pairs of features as exact SymPy expressions."""
 
 import sympy as sp
 
@@ -9,7 +9,10 @@ from posedu.sympy._expressions import expression
 def frequencies(
     d: int, *, base: sp.Expr | float = 10000, spacing: Spacing = "paper"
 ) -> list[sp.Expr]:
-    """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
+    """Exact angular frequencies ω_p of the d/2 pairs of features, fastest first.
+
+    Equation ``def-frequencies``.
+    """
     d = require_dimension("d", d)
     exact = expression("base", base)
     if not exact.free_symbols:

@@ -1,4 +1,4 @@
-"""NoPE over symbols."""
+"""NoPE in SymPy: attention without positions, with an optional factor of the logits."""
 
 from collections.abc import Sequence
 from typing import Any

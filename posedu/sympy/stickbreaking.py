@@ -1,4 +1,4 @@
-"""Stick-breaking attention over symbols."""
+"""Stick-breaking attention in SymPy: keys take shares of what nearer keys leave."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,19 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def sigmoid(z: sp.Expr) -> sp.Expr:
-    """σ(z) = 1/(1 + e^−z)."""
+    """The logistic function σ(z) = 1/(1 + e^(−z))."""
     return 1 / (1 + sp.exp(-expression("z", z)))
 
 
 def softplus(z: sp.Expr) -> sp.Expr:
-    """log(1 + e^z)."""
+    """The softplus function log(1 + e^z)."""
     return sp.log(1 + sp.exp(expression("z", z)))
 
 
 def break_stick(beta: Sequence[sp.Expr]) -> tuple[sp.Matrix, sp.Expr]:
-    """Weights and remainder of a row of β, oldest key first.
+    """Stick-breaking weights of one query's keys, and the weight that they leave over.
 
+    ``beta`` has a share β_j for each key, oldest first; the weight of key j is
     A_j = β_j ∏ (1 − β_l) over the nearer keys l > j. Equation ``def-stick``.
     """
     left = sp.S.One
@@ -33,7 +34,10 @@ def break_stick(beta: Sequence[sp.Expr]) -> tuple[sp.Matrix, sp.Expr]:
 
 
 def break_stick_log(logits: Sequence[sp.Expr]) -> tuple[sp.Matrix, sp.Expr]:
-    """Logarithms of the weights and of the remainder. Equation ``eq-stick-log``."""
+    """Logarithms of one query's stick-breaking weights and of the weight left over.
+
+    ``logits`` has a number for each key, oldest first. Equation ``eq-stick-log``.
+    """
     spent = sp.S.Zero
     weights = []
     for z in reversed(logits):
@@ -50,9 +54,9 @@ def stick_breaking(
 ) -> Hooks:
     """Return the attention hooks of stick-breaking attention.
 
-    ``sink`` has a row for each head.
-
-    See ``def-stick-attention``.
+    The weights of :func:`break_stick` replace the softmax. ``sink`` has a row for each
+    head. Arguments as :func:`posedu.numpy.stickbreaking.stick_breaking`. Equation
+    ``def-stick-attention``.
     """
     require_bool("attend_current", attend_current)
     require_choice("remainder", remainder, Remainder)

@@ -10,7 +10,7 @@ from posedu.tools.configs.rotary_config import ConfigError, as_json
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the rotary embeddings; return 1 on warnings, 2 on errors."""
+    """Print a configuration's rotary embeddings; return 1 on warnings, 2 on errors."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools",
         description="Print the rotary embeddings of a model's configuration, and warn "
@@ -48,7 +48,7 @@ def _fail(text: str) -> int:
 
 
 def _printable(text: str) -> str:
-    """The text with characters escaped that control or break a terminal."""
+    """Escape the characters of ``text`` that control or break a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 

@@ -1,4 +1,4 @@
-"""Conversion of checkpoints between layouts of pairs, which keeps all logits.
+"""Conversion of checkpoints between RoPE's layouts of pairs, which keeps all logits.
 
 The order of the rows of W_q and W_k determines which two features of a head form a pair
 and the direction of its rotation: a rotation of (a, b) by −θ is a rotation of (b, a) by
@@ -46,12 +46,12 @@ LARGEST_HEADER = 10**8  # bytes, the limit of the safetensors library
 
 
 class ConvertError(ValueError):
-    """A checkpoint whose conversion could change a logit, and the reason."""
+    """Raised for a checkpoint whose conversion could change a logit; says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
-    """The pairs of a head's rotated features, and the direction of rotation.
+    """Layout of the pairs of a head's rotated features, and the direction of rotation.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ class Pairs:
         require_bool("clockwise", self.clockwise)
 
     def features(self, width: int) -> Int[np.ndarray, "two pairs"]:
-        """Return the two features of every pair; the first is rotated to the second."""
+        """Return the first and second feature of each pair; first rotates to second."""
         both = np.stack(pairs(width, layout=self.layout))
         return both[::-1] if self.clockwise else both
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """A conversion between layouts of pairs, for heads of one kind.
+    """A conversion between RoPE's layouts of pairs, for heads of one dimension.
 
     Parameters
     ----------
@@ -128,11 +128,14 @@ class Conversion:
 
     @property
     def rotated_width(self) -> int:
-        """The number of rotated features."""
+        """Number of rotated features of a head: ``width``, or all ``head_dim``."""
         return self.head_dim if self.width is None else self.width
 
     def order(self, features: int, start: int) -> Int[np.ndarray, "features"]:
-        """Return the source index of each feature, if rotation begins at ``start``."""
+        """Return the source index of each feature of the converted head.
+
+        The rotated features begin at ``start``; all others stay in place.
+        """
         source = np.arange(features)
         here, there = (
             p.features(self.rotated_width) for p in (self.source, self.target)
@@ -141,7 +144,7 @@ class Conversion:
         return source
 
     def rows(self, name: str, count: int) -> Int[np.ndarray, "rows"] | None:
-        """Return the source index of each row of a tensor, ``None`` if rows stay.
+        """Return the source index of each row of tensor ``name``, ``None`` if all stay.
 
         Raises
         ------
@@ -181,7 +184,7 @@ class Conversion:
 
 
 def convert(state: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
-    """Return a state dict with its pairs in another layout.
+    """Return a state dict with the pairs of queries and keys in another layout.
 
     Parameters
     ----------
@@ -225,7 +228,7 @@ def convert(state: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
 
 
 def convert_file(source: str | Path, target: str | Path, conversion: Conversion) -> int:
-    """Convert a safetensors file, one tensor at a time.
+    """Convert the layout of pairs in a safetensors file, one tensor at a time.
 
     Tensors are moved as bytes, so floats of every dtype keep every bit, and memory is
     needed for one tensor only. The new file is written completely or not at all.
@@ -245,8 +248,8 @@ def convert_file(source: str | Path, target: str | Path, conversion: Conversion)
     Raises
     ------
     ConvertError
-        As :func:`convert`; the file is not in the format, or queries or keys are not
-        floats.
+        As for :func:`convert`; or the file is not a safetensors file, or queries or
+        keys are not floats.
     OSError
         A file cannot be read or written.
     """
@@ -286,7 +289,7 @@ def convert_file(source: str | Path, target: str | Path, conversion: Conversion)
 def _plan(
     shapes: Mapping[str, tuple[int, ...]], conversion: Conversion
 ) -> Iterator[tuple[str, Int[np.ndarray, "rows"] | None]]:
-    """Each name, and the source indices of its rows."""
+    """Yield each tensor's name, and the source indices of its rows or ``None``."""
     plan = {
         name: conversion.rows(name, shape[0] if shape else 0)
         for name, shape in shapes.items()
@@ -320,7 +323,7 @@ def _plan(
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
-    """The tensors of a safetensors file, and the offset of their bytes."""
+    """Read a safetensors header: tensors by name, and the offset of their bytes."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -361,7 +364,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; raise if a name is given twice."""
+    """Make a JSON object from ``pairs``; raise ValueError if a name is given twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is given twice")
@@ -369,7 +372,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _offsets(tensor: tuple[str, Any]) -> tuple[int, int]:
-    """The offsets at which the bytes of a tensor begin and end."""
+    """Return the offsets at which a tensor's bytes begin and end in the file's data."""
     name, of = tensor
     begin, end = of["data_offsets"]
     if type(begin) is not int or type(end) is not int:

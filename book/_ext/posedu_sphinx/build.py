@@ -19,7 +19,7 @@ INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
 
 
 def fingerprint(root=ROOT):
-    """Return a hash of the pages' inputs other than their own text and outputs."""
+    """Return a hash of the inputs that all pages share: code, data and settings."""
     digest = hashlib.sha256(sys.version.encode())
     for name in INPUTS:
         paths = [root / name, *(root / name).rglob("*")]
@@ -31,7 +31,7 @@ def fingerprint(root=ROOT):
 
 
 def build():
-    """Build the whole book; return whether it succeeded."""
+    """Build the whole website with its notebooks; return whether it succeeded."""
     vendor.mathjax()
     vendor.previews()
     notebooks.main()
@@ -42,7 +42,7 @@ def build():
 
 
 def make_site(root=ROOT):
-    """Run the pages and have Sphinx write them, with warnings as errors.
+    """Run the book's pages and have Sphinx write the site, with warnings as errors.
 
     Sphinx reads only pages that changed, and it warns only about pages that it reads.
     A failed build therefore keeps nothing, and all pages are read again when one of
@@ -61,20 +61,20 @@ def make_site(root=ROOT):
 
 
 def forget_pages(root=ROOT):
-    """Delete everything that Sphinx has read and written."""
+    """Delete all pages that Sphinx has read and written, so that all are read again."""
     for folder in (".doctrees", "jupyter_execute", "html"):
         shutil.rmtree(root / "_build" / folder, ignore_errors=True)
 
 
 def run_sphinx(root=ROOT):
-    """Return whether Sphinx writes the site without a warning."""
+    """Have Sphinx write the site; return whether it did so without a warning."""
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [jupyter_book, "build", root, "--warningiserror", "--nitpick"]
     return subprocess.run([*command, "--keep-going"]).returncode == 0
 
 
 def serve(port=8000):
-    """Serve the built site until interrupted."""
+    """Serve the built site on localhost until Ctrl-C."""
     handler = functools.partial(
         http.server.SimpleHTTPRequestHandler, directory=str(HTML)
     )
@@ -87,7 +87,7 @@ def serve(port=8000):
 
 
 def main(arguments=None):
-    """Run the command."""
+    """Build the site, and serve it with ``--serve``."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu_sphinx.build", description="Build the website."
     )

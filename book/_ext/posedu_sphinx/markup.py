@@ -1,4 +1,4 @@
-"""Document nodes for the pages that the extension makes."""
+"""Tables, links and parsed MyST as docutils nodes, for pages that the code makes."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 
 
 def table(head, rows, *, stub=False):
-    """A table whose cells are strings, nodes, or lists of nodes.
+    """Return a table node whose cells are strings, nodes, or lists of nodes.
 
     With ``stub`` the first cell of a row is its head.
     """
@@ -32,7 +32,7 @@ def _paragraph(cell):
 
 
 def link(app, source, target, anchor, text):
-    """A link from one page to an anchor of another."""
+    """Return a link node from one page to an anchor of another page."""
     uri = app.builder.get_relative_uri(source, target)
     if anchor:
         uri = f"{uri}#{anchor}"
@@ -40,16 +40,16 @@ def link(app, source, target, anchor, text):
 
 
 def external(uri, text):
-    """A link to another site."""
+    """Return a link node to another site."""
     return nodes.reference("", text, refuri=uri)
 
 
 def parse(directive, markdown):
-    """Parse MyST as if it stood in the place of the directive; return the nodes."""
+    """Parse MyST text at the place of a directive; return the nodes."""
     return directive.parse_text_to_nodes(markdown, allow_section_headings=False)
 
 
 def asset(name):
-    """Return a stylesheet or script of the extension inside its HTML tag."""
+    """Return a stylesheet or script of the extension, inside its HTML tag."""
     tag = {".css": "style", ".js": "script"}[Path(name).suffix]
     return f"<{tag}>{(HERE / name).read_text(encoding='utf-8')}</{tag}>"

@@ -1,8 +1,9 @@
-"""List the parts that records of the catalog still lack.
+"""List what the catalog's encodings still lack: chapter, tests, timing and more.
 
-``python -m posedu_sphinx.missing [name …]``; without a name, all records. A record is
-complete when nothing is printed for it. ``gpu`` stands for its entries in
-``python -m posedu.book.gpu``, not for results, which need a GPU.
+``python -m posedu_sphinx.missing [name …]`` checks the named catalog records, by
+default all: encodings and RoPE scaling methods. A record is complete when nothing is
+printed for it. ``gpu`` stands for its entries in ``python -m posedu.book.gpu``, not for
+results, which need a GPU.
 """
 
 import argparse
@@ -20,7 +21,7 @@ LABEL = re.compile(r"``((?:def|eq)-[\w-]+)``")
 
 
 def missing(record, root=ROOT):
-    """Return the names of the parts in which the record is not found yet."""
+    """Return the names of what an encoding lacks, such as ``chapter`` or ``tests``."""
     return [part for part, is_missing in PARTS.items() if is_missing(record, root)]
 
 
@@ -67,13 +68,13 @@ def _exercises(record, root):
 
 
 def _tests(record, root):
-    """Return whether no test file is named after the record or its chapter."""
+    """Return whether no test file is named after the encoding or its chapter."""
     folder = root / "tests" / "encodings" / record.family
     return not any((folder / f"test_{name}.py").exists() for name in _names(record))
 
 
 def _figure(record, root):
-    """Return whether no explorable is named after the chapter or a record in it."""
+    """Return whether no explorable is named after the chapter or an encoding in it."""
     folder = root / "posedu" / "book" / "explorables"
     inside = [one for one in RECORDS.values() if one.page == record.page]
     names = {name for one in (record, *inside) for name in _names(one)}
@@ -81,7 +82,7 @@ def _figure(record, root):
 
 
 def _names(record):
-    """Return the names that a record's files may have: its own and its chapter's."""
+    """Return the names that an encoding's files may have: its own and its chapter's."""
     own = (record.name, record.file.rpartition(".")[2], record.chapter)
     return {name.replace("-", "_") for name in own if name}
 
@@ -97,7 +98,10 @@ def _gpu(record, root):
 
 
 def _claims(record, root):
-    """Return whether a label named by the docstring or a special case is in no page."""
+    """Return whether some label that the encoding's docstring names is in no page.
+
+    The proofs of its special cases must be in a page, too.
+    """
     named = set(LABEL.findall(record.implementation("numpy").__doc__))
     named |= {case.proof for case in record.special_cases}
     pages = [p.read_text(encoding="utf-8") for p in (root / "book").glob("*/*.md")]
@@ -109,7 +113,7 @@ def _labeled(name, page):
 
 
 def _errata(record, root):
-    """Return whether the chapter has no erratum, or the family's errata lack one."""
+    """Return whether a chapter has no erratum, or one that its family's list lacks."""
     names = (record.page, *further_pages(record.page, root))
     pages = [root / f"{name}.md" for name in names]
     if not record.page or not all(page.exists() for page in pages):
@@ -122,7 +126,7 @@ def _errata(record, root):
 
 
 def _page(name, root, ending):
-    """Return whether a page does not exist or is not in the book's contents."""
+    """Return whether a page's file is missing or not in the book's contents."""
     return name not in documents(root) or not (root / f"{name}{ending}").exists()
 
 
@@ -142,7 +146,7 @@ PARTS = {
 
 
 def main(arguments=None):
-    """Print a line for each record that lacks something."""
+    """Print a line for each encoding that lacks something."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help="default: all records")
     names = parser.parse_args(arguments).names or list(RECORDS)

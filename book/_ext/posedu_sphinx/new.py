@@ -1,4 +1,4 @@
-"""Write skeletons of all files of an encoding: ``make new NAME=… FAMILY=…``.
+"""Write skeletons of all files of a new encoding: ``make new NAME=… FAMILY=…``.
 
 Every new file raises or fails until someone completes it; files that exist are not
 touched. The command prints the additions that files shared by many encodings need.
@@ -116,7 +116,7 @@ Then `make missing NAMES=$name` lists the parts that are missing."""
 
 
 def skeleton(name, family):
-    """Return the path and the text of each file of a new encoding."""
+    """Return the path and the initial text of each file of a new encoding."""
     words = re.split("-", name)
     names = {
         "name": name,
@@ -132,12 +132,12 @@ def skeleton(name, family):
 
 
 def families():
-    """Return the names of the families."""
+    """Return the names of the encoding families, such as ``rotary``."""
     return [module.__name__.rpartition(".")[2] for module in FAMILIES]
 
 
 def write(name, family, root=ROOT):
-    """Write the files that do not exist yet; return their paths."""
+    """Write the files of a new encoding that do not exist yet; return their paths."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
             "name must be lowercase words joined by -, such as 'fope-offset', "
@@ -160,7 +160,7 @@ def write(name, family, root=ROOT):
 
 
 def main(arguments=None):
-    """Write the skeleton and print the next steps."""
+    """Write the files of a new encoding, and print the next steps."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", help="catalog name, such as fope-offset")
     parser.add_argument("family", help=f"one of {', '.join(families())}")

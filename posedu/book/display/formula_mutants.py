@@ -1,4 +1,4 @@
-"""Mutants of displays: one sign, index or exponent is changed."""
+"""Mutants of displayed equations: copies with one sign, index or exponent changed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ _REVERSED = {"+": "-", "-": "+"}
 
 
 def mutants(display: str | Tree) -> Iterator[Tree]:
-    """Yield every display that differs by one sign, index or exponent.
+    """Yield every copy of an equation with one sign, index or exponent changed.
 
     A sign is reversed; 1 is added to an index, a bound of a sum or an exponent; a
     transpose is removed. Scripts that are part of a name are not changed.
@@ -31,7 +31,7 @@ def _mutants(node: Any) -> Iterator[Any]:
 
 
 def _child_mutants(node: Tree, child: Any) -> Iterator[Any]:
-    """Yield the mutants of a child, or None where the child is removed."""
+    """Yield the mutants of a syntax tree's child node, or None to remove the child."""
     if isinstance(child, Token):
         if node.data == "sum" and child in _REVERSED:
             yield child.update(value=_REVERSED[child])
@@ -59,7 +59,10 @@ def _script_mutants(factor: Tree, tail: Tree) -> Iterator[Tree]:
 
 
 def _is_part_of_name(script: Tree) -> bool:
-    """Return whether a script is a word, a sign, ∞, or a number as in ``A^{(1)}``."""
+    """Return whether a sub- or superscript belongs to a symbol's name.
+
+    Such scripts are words, signs, ∞ and numbers in parentheses, as in ``A^{(1)}``.
+    """
     tokens = list(script.scan_values(bool))
     marks = all(t.type in ("TEXT", "SIGN", "TOP") or t == "\\infty" for t in tokens)
     numbered = any(script.find_data("group")) and all(

@@ -1,4 +1,4 @@
-"""Grammar of displayed equations, and search for them in pages."""
+"""Grammar of displayed LaTeX equations, and search for an equation by its label."""
 
 import functools
 import re
@@ -61,11 +61,11 @@ _SIZES = r"\\([bB]igg?[lr]?|left|right|textstyle)" + _COMMAND_END
 
 
 class DisplayError(ValueError):
-    """Error for a display that cannot be parsed, or whose symbols have no values."""
+    """Error for an equation that cannot be parsed, or whose symbols have no values."""
 
 
 def find(label: str, folder: str | Path = ".") -> str:
-    """Return the LaTeX of the equation with this label, in the pages of a folder."""
+    """Return the LaTeX of the equation with a label, from a folder's Markdown pages."""
     ending = f"$$ ({label})"
     for page in sorted(Path(folder).glob("*.md")):
         above, found, _ = page.read_text(encoding="utf-8").partition(ending)
@@ -76,7 +76,7 @@ def find(label: str, folder: str | Path = ".") -> str:
 
 @functools.cache
 def parse(latex: str) -> Tree:
-    """Return the display as a tree, or raise :class:`DisplayError` with the place."""
+    """Parse LaTeX into a syntax tree, or raise :class:`DisplayError` with the place."""
     text = _plain(latex)
     try:
         return _parser().parse(text)
@@ -93,7 +93,7 @@ def _parser() -> Lark:
 
 
 def _plain(latex: str) -> str:
-    """Return the LaTeX without alignment, sizes and the words after an equation."""
+    """Remove alignment, bracket sizes and the words after an equation from LaTeX."""
     text = re.sub(r"\\hphantom\{(?:[^{}]|\{[^{}]*\})*\}|\\!|\{\}", " ", latex)
     text = re.sub(r"\\text\{ ?(for|where|if|with)\b.*", "", text, flags=re.S)
     text = re.sub(r"\\[bB]igg?([lr]) *\|", r"\\\1vert ", text)
@@ -110,6 +110,6 @@ def _plain(latex: str) -> str:
 
 
 def _cells(body: str) -> str:
-    """Return the inside of a matrix with its own commands between cells and rows."""
+    """Return a matrix's LaTeX with commands of the grammar between cells and rows."""
     rows = re.sub(r"\\\\(\[[^\]]*\])?", r"\\row ", body.rstrip(" ,.\n"))
     return " " + rows.replace("&", r"\cell ") + " "

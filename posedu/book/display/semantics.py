@@ -1,4 +1,4 @@
-"""Values of parsed displays, with a table of the values of their symbols."""
+"""Evaluation of parsed equations with a table of the values of their symbols."""
 
 import functools
 import operator
@@ -17,7 +17,7 @@ _SUMS = ("\\sum", "\\prod", "\\lim", "\\int")  # their argument extends up to a 
 
 
 def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
-    """Return each relation of the display in order: its sign, left and right side.
+    """Return each relation of a displayed equation in order: sign, left and right side.
 
     Raises
     ------
@@ -32,20 +32,20 @@ def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
 
 
 def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
-    """Return ``a = b < c`` as ``("=", a, b)`` and ``("<", b, c)``."""
+    """Evaluate a statement: ``a = b < c`` gives ``("=", a, b)`` and ``("<", b, c)``."""
     values = pairwise(evaluate(node, table) for node in statement.children[::2])
     signs = (str(sign) for sign in statement.children[1::2])
     return [(sign, *pair) for sign, pair in zip(signs, values, strict=True)]
 
 
 def holds(sign: str, left: Any, right: Any) -> bool:
-    """Return whether a relation of numbers is true."""
+    """Return whether a relation, such as ``=`` or ``<``, of two numbers is true."""
     compare = {"=": sp.Eq, "<": sp.Lt, ">": sp.Gt, "\\le": sp.Le, "\\ge": sp.Ge}
     return bool(compare[sign](left, right))
 
 
 def evaluate(node: Tree | Token, table: Table) -> Any:
-    """Return the value of any part of a display."""
+    """Return the value of a node of an equation's syntax tree."""
     if isinstance(node, Token):
         return _factor(Tree("factor", [node]), table)
     if node.data in _MEANINGS:
@@ -89,13 +89,16 @@ def _product(node: Tree, table: Table) -> Any:
 
 
 def _is_closed(function: Tree) -> bool:
-    """Return whether a function ends with its parentheses; a sum never does."""
+    """Return whether a function's argument is in parentheses; never true of a sum.
+
+    The argument of a sum, product, limit or integral extends up to a sign.
+    """
     head, *tails = function.children
     return str(head) not in _SUMS and any(tail.data == "arguments" for tail in tails)
 
 
 def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
-    """Split a sum from its parenthesis, which becomes the first factor after it."""
+    """Split a sum sign from a parenthesis, which becomes the first factor after it."""
     head, *tails = function.children
     at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
     if at is None:
@@ -106,7 +109,7 @@ def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
 
 
 def _divisor(rest: list[Any], table: Table) -> Any:
-    """Return the one factor after a slash, and remove it from the rest."""
+    """Return the value of the one factor after a slash; remove it from ``rest``."""
     factors = [item for item in rest if isinstance(item, Tree)]
     if len(factors) != 1:
         raise DisplayError("a slash is followed by one factor, then by a sign")
@@ -115,7 +118,10 @@ def _divisor(rest: list[Any], table: Table) -> Any:
 
 
 def _open_function(function: Tree, rest: list[Any], table: Table) -> Any:
-    """Return a function of its argument without parentheses, removed from the rest."""
+    """Evaluate a function whose argument has no parentheses.
+
+    The argument consists of the next factors in ``rest``, and is removed from there.
+    """
     while rest and isinstance(rest[0], Token) and rest[0].type == "THIN":
         rest.pop(0)
     if str(function.children[0]) in _SUMS:
@@ -155,7 +161,10 @@ def _number(digits: Token) -> sp.Number:
 
 
 def _named(head: Token, tails: list[Tree], table: Table) -> Any:
-    """The value of a name, known to the table with some of its scripts or alone."""
+    """Return the value of a name with its sub- and superscripts.
+
+    The table has a key for the name with one of the scripts, or for the name alone.
+    """
     name = plain_name(head)
     for at, tail in enumerate(tails if _has_scripts(name, table) else ()):
         key = name + written(tail)
@@ -172,12 +181,12 @@ def _named(head: Token, tails: list[Tree], table: Table) -> Any:
 
 
 def _has_scripts(name: str, table: Table) -> bool:
-    """Return whether a key of the table is this name with a script."""
+    """Return whether a key of the table is this name with a sub- or superscript."""
     return any(key.startswith((f"{name}_", f"{name}^")) for key in table)
 
 
 def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
-    """Return a value with its indices, powers and arguments, from left to right."""
+    """Apply indices, powers and arguments to a value, from left to right."""
     while tails:
         tail, *tails = tails
         if tail.data == "above" and _is_indexed(value) and tails:
@@ -203,7 +212,7 @@ def _is_function_value(value: Any) -> bool:
 
 
 def _is_indexed(value: Any) -> bool:
-    """Return whether a value needs an index before it is an expression."""
+    """Return whether a value is a sequence or function, not yet an expression."""
     return not isinstance(value, sp.Basic | sp.MatrixBase | int | float)
 
 
@@ -247,7 +256,7 @@ def _power(value: Any, tail: Tree, table: Table) -> Any:
 
 
 def is_transpose(tail: Tree) -> bool:
-    """Return whether a script is ``⊤``."""
+    """Return whether a sub- or superscript is ``⊤``, the sign of the transpose."""
     return tail.data == "above" and written(tail) == "^top"
 
 
@@ -259,7 +268,10 @@ def _exponent(tail: Tree, table: Table) -> Any:
 
 
 def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> Any:
-    r"""Return ``\cos``, ``\max`` or ``\sum``, with its scripts, of its argument."""
+    r"""Evaluate a function such as ``\cos``, ``\max`` or ``\sum`` of its argument.
+
+    ``scripts`` are the function's sub- and superscripts, such as the bounds of a sum.
+    """
     name = str(head)[1:]
     below = next((tail for tail in scripts if tail.data == "below"), None)
     above = next((tail for tail in scripts if tail.data == "above"), None)
@@ -281,7 +293,7 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
 
 
 def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
-    r"""Return ``\lim_{x \to a}`` of a product."""
+    r"""Evaluate ``\lim_{x \to a}`` of a product."""
     if below is None or len(below.children[0].children) != 2:
         raise DisplayError(
             "a limit needs its variable and the point that it approaches"
@@ -293,7 +305,7 @@ def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
 def _integral(
     below: Tree | None, above: Tree | None, body: list[Any], table: Table
 ) -> Any:
-    r"""Return ``\int_a^b f \, dx``, by the antiderivative in the table."""
+    r"""Evaluate ``\int_a^b f \, dx`` by the antiderivative in the table."""
     match body:
         case [*inside, Token(type="THIN"), Tree(children=["d"]), Tree(children=[x])]:
             key = f"int d{plain_name(x)}"
@@ -313,14 +325,17 @@ def _integral(
 
 @functools.cache
 def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> sp.Expr:
-    """Return an antiderivative at an end, or its limit from that side."""
+    """Return the antiderivative ``inside`` at ``end``, or its limit if it is infinite.
+
+    ``side`` is the side of the limit, ``"+"`` or ``"-"``.
+    """
     value = inside.subs(variable, end)
     infinite = value.has(sp.oo, -sp.oo, sp.zoo, sp.nan)
     return sp.limit(inside, variable, end, side) if infinite else value
 
 
 def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
-    """Yield the table with each value of the variables of a sum."""
+    """Yield the symbol table with each combination of values of a sum's variables."""
     domains = [_domain(node, above, table) for node in below.children[0].children]
     for values in product(*(values for _, values in domains)):
         names = (name for name, _ in domains)
@@ -328,7 +343,10 @@ def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
 
 
 def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
-    r"""Return variable and values of ``l=j``, ``j \le i``, ``0 \le p < n``, ``p``."""
+    r"""Return the name and the values of a sum's variable.
+
+    The variable is given as ``l=j``, ``j \le i``, ``0 \le p < n`` or ``p``.
+    """
     if isinstance(node, Token) or len(node.children) == 1:
         name = _variable(node)
         if f"{name} in" not in table:
@@ -360,13 +378,16 @@ def _variable(node: Tree | Token) -> str:
 
 @functools.cache
 def plain_name(token: Token) -> str:
-    r"""Return ``omega`` for ``\omega``, ``hat q`` for ``\hat{q}``, a text's word."""
+    r"""Convert a name to a key: ``\omega`` to ``omega``, ``\hat{q}`` to ``hat q``.
+
+    Of ``\text{…}`` and ``\operatorname{…}`` the words inside remain.
+    """
     words = re.findall(r"[a-zA-Z0-9]+", str(token))
     return " ".join(words[1:] if words[0] in ("text", "operatorname") else words)
 
 
 def written(tail: Tree) -> str:
-    """Return a script as it is in keys of the table: ``_code``, ``^(1)``, ``_+``."""
+    """Return a sub- or superscript as in keys of the table: ``_code`` or ``^(1)``."""
     mark = {"below": "_", "above": "^"}.get(tail.data, "")
     return mark + _text(tail)
 
@@ -385,7 +406,7 @@ def _is_function(node: Any) -> bool:
 
 
 def _scalar(value: Any) -> Any:
-    """Return a 1 × 1 matrix's entry, an integer as SymPy's, a float as Python's."""
+    """Convert integers to SymPy's, floats to Python's, a 1 × 1 matrix to its entry."""
     if isinstance(value, sp.MatrixBase):
         return value[0, 0] if value.shape == (1, 1) else value
     if isinstance(value, float):

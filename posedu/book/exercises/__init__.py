@@ -1,8 +1,9 @@
 """Exercises of the book, and a checker of answers that works offline.
 
-``check("rope-1", rotate)`` replies that the function ``rotate`` is correct or still
-open, or what is wrong with it: the well-known mistake that it makes or the property
-that it breaks, with the smallest failing input. It never shows the solution.
+``check("rope-1", rotate)`` replies whether the function ``rotate`` solves the exercise
+rope-1, is still to be written, or is wrong. The reply to a wrong answer names the
+well-known mistake that the answer makes or the property that it breaks, with the
+smallest failing input. No reply shows the solution.
 """
 
 from posedu.book.exercises.checker import check, sheet, sheets

@@ -1,4 +1,7 @@
-"""Exercise checker; each family's exercises are in the folder of that name."""
+"""Checker of the exercises: find an exercise, judge an answer, print the verdict.
+
+The exercises on each family of encodings are in the folder of that name.
+"""
 
 import copy
 import functools
@@ -45,9 +48,9 @@ ARGUMENT_LENGTH = 40  # characters of an argument where the case is too long
 
 @functools.cache
 def sheets() -> Mapping[str, str]:
-    """Return the module of each chapter's sheet.
+    """Return the name of the module with each chapter's exercises, by chapter.
 
-    The sheet of chapter ``learned-biases`` is in the module ``learned_biases``.
+    The exercises of chapter ``learned-biases`` are in the module ``learned_biases``.
     """
     folders = importlib.import_module("posedu.book.exercises").__path__
     found = pkgutil.walk_packages(folders, "posedu.book.exercises.")
@@ -61,7 +64,7 @@ def sheet(chapter: str) -> Sheet:
     Raises
     ------
     KeyError
-        If the chapter has none.
+        If the chapter has no exercises.
     """
     if chapter not in sheets():
         raise KeyError(
@@ -71,14 +74,15 @@ def sheet(chapter: str) -> Sheet:
 
 
 def check(name: Any, answer: Any) -> Result:
-    """Check a learner's function and print the verdict.
+    """Check a learner's answer to an exercise; print and return the verdict.
 
     Parameters
     ----------
     name
-        The exercise, ``"<chapter>-<number>"``.
+        The name of the exercise, ``"<chapter>-<number>"``.
     answer
-        The learner's function. If it raises ``NotImplementedError``, it is open.
+        The learner's function. If the function raises ``NotImplementedError``, the
+        exercise is open.
 
     Raises
     ------
@@ -100,7 +104,7 @@ def check(name: Any, answer: Any) -> Result:
 
 
 def judge(name: Any, answer: Any) -> Result:
-    """Check a learner's function as :func:`check` does, and print nothing."""
+    """Return the verdict of :func:`check` on a learner's answer, and print nothing."""
     is_swapped = isinstance(answer, str) and not isinstance(name, str)
     if not is_swapped and not isinstance(name, str):
         raise KeyError(
@@ -117,7 +121,7 @@ def judge(name: Any, answer: Any) -> Result:
 
 
 def find(name: str) -> Exercise:
-    """Return the exercise of this name.
+    """Return the exercise of the given name, such as ``"rope-1"``.
 
     Raises
     ------
@@ -131,10 +135,11 @@ def find(name: str) -> Exercise:
 
 
 def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
-    """Return the status of an answer, and the reply to its author.
+    """Return the status of a learner's answer, and the reply to the learner.
 
-    The first line of a reply names what is wrong. Where a value is wrong, the last line
-    shows the smallest failing input, what the answer gives there and what is right.
+    The status is "correct", "open" or "wrong". The first line of a reply names what is
+    wrong. Where a value is wrong, the last line shows the smallest failing input, what
+    the answer gives there and what is right.
     """
     complaint = _wrong_signature(exercise, answer)
     if complaint:
@@ -166,7 +171,10 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
 
 
 def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
-    """Return an answer's result for a case, or what goes wrong in the call."""
+    """Call a learner's answer; return its result, and '' or what went wrong.
+
+    ``case`` is the tuple of arguments, which the answer must leave unchanged.
+    """
     arguments = copy.deepcopy(case)
     try:
         result = answer(*arguments)
@@ -185,10 +193,10 @@ def _describe_error(error: BaseException) -> str:
 
 
 def _comparison(exercise: Exercise, case: tuple, got: Any, want: Any) -> str:
-    """Return the line that shows a failing input, the answer there and what is right.
+    """Return the line of a reply with a failing input, the given and the right value.
 
     The right value is left out where it would be the solution: if there are no
-    arguments, or if they are symbols.
+    arguments, or if the arguments or the right value contain symbols.
     """
     shown = _show_case(exercise, case)
     subject = f"For {shown} your answer" if shown else "Your answer"
@@ -203,7 +211,7 @@ def _comparison(exercise: Exercise, case: tuple, got: Any, want: Any) -> str:
 
 
 def _wrong_signature(exercise: Exercise, answer: Any) -> str:
-    """Return why an answer cannot be called at all, or an empty string."""
+    """Return why an answer cannot take the exercise's arguments, or an empty string."""
     if not callable(answer):
         return (
             f"You gave {type_in_words(answer)}; give the function itself, "
@@ -225,7 +233,7 @@ def _wrong_signature(exercise: Exercise, answer: Any) -> str:
 
 
 def _parameters(exercise: Exercise) -> list[str]:
-    """Return the names of the parameters to which the cases give values."""
+    """Return the names of the solution's parameters to which test cases give values."""
     names = inspect.signature(exercise.solution).parameters
     return list(names)[: len(exercise.cases[0])]
 
@@ -237,9 +245,10 @@ def _unchanged(after: Any, before: Any) -> bool:
 
 
 def _broken_property(exercise: Exercise, answer: Answer, failing: tuple) -> str:
-    """Return the first property that does not hold, and the calls that show it.
+    """Return a reply on the first property that an answer lacks, or an empty string.
 
-    Calls with the ``failing`` case are left out, since the reply shows it anyway.
+    The reply shows calls of the answer that break the property. Calls with the
+    ``failing`` case are left out, since the end of the reply shows that case anyway.
     """
     for rule in exercise.properties:
         for case in exercise.cases:
@@ -256,9 +265,10 @@ def _broken_property(exercise: Exercise, answer: Answer, failing: tuple) -> str:
 
 
 def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tuple]]:
-    """Return whether an answer has a property, and its calls.
+    """Return whether an answer has a property, and the calls of the answer in the test.
 
-    A call is the arguments with the result, or with the exception that was raised.
+    Each call is recorded as the arguments with the result, or with the exception that
+    was raised.
     """
     calls: list[tuple] = []
 
@@ -279,7 +289,7 @@ def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tupl
 
 
 def _show_calls(exercise: Exercise, calls: list[tuple]) -> list[tuple[str, str]]:
-    """Return the different inputs with which an answer was called, and its results."""
+    """Return the distinct inputs and the outcomes of calls of an answer, as text."""
     if not exercise.cases[0]:
         return []
     shown = [
@@ -302,7 +312,11 @@ def _input_line(exercise: Exercise, case: Iterable[Any]) -> str:
 def _show_case(
     exercise: Exercise, case: Iterable[Any], longest: int = CASE_LENGTH
 ) -> str:
-    """Return the arguments of a case, large ones by their shapes if it is too long."""
+    """Return the arguments of a test case as text: ``name = value, …``.
+
+    If the text is longer than ``longest`` characters, long arguments are shortened,
+    arrays to their shapes.
+    """
     names = inspect.signature(exercise.solution).parameters
     pairs = list(zip(names, case, strict=False))
     full = ", ".join(f"{n} = {show_briefly(v, longest)}" for n, v in pairs)

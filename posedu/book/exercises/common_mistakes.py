@@ -1,7 +1,8 @@
-"""Diagnosis of a wrong result: a known misconception, or a slip of any exercise.
+"""Diagnosis of a wrong answer: a known misconception, or a slip of any exercise.
 
-A slip is found by comparison alone. The learner's results are the right ones after some
-operation, or the right ones for other arguments, or the same for all arguments.
+A slip is found by comparison of results alone. The learner's results are the right ones
+after some operation, or the right ones for other arguments, or the same for all
+arguments.
 """
 
 import copy
@@ -31,7 +32,7 @@ Pairs = list[tuple[Array, Array]]  # the given and the right result of each case
 
 
 def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
-    """Return the mistake behind the results and its explanation, or an empty string."""
+    """Return the reply on the mistake that explains a learner's results, or ''."""
     found = Diagnosis(exercise, given, wanted)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # Warnings would be about code that the learner has not written.
@@ -49,13 +50,19 @@ def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
 
 
 def locate(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
-    """Return how near unexplained results are, or which region of them is wrong."""
+    """Return a reply that unexplained results are nearly right, or wrong in one region.
+
+    An empty string if neither holds.
+    """
     found = Diagnosis(exercise, given, wanted)
     return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
 
 
 def parts(result: Any, want: Any) -> list[Array]:
-    """Return the arrays of a result: one for each entry of a tuple."""
+    """Split a result into arrays: one for each entry of a tuple, else a single one.
+
+    A list of numbers is a single array. ``want``, the right result, sets the form.
+    """
     if isinstance(want, list) and all(as_array(w).ndim == 0 for w in want):
         return [as_array(list(result))]
     if isinstance(want, tuple | list):
@@ -65,9 +72,10 @@ def parts(result: Any, want: Any) -> list[Array]:
 
 
 class Diagnosis:
-    """Comparison of the learner's results with the right ones.
+    """Comparison of a learner's and the right results, for all cases of an exercise.
 
-    Slips are looked for in the first part of the results that is wrong in any case.
+    If a result is a tuple, slips are looked for in the first of its entries that is
+    wrong in any case.
     """
 
     def __init__(self, exercise: Exercise, given: list[Any], wanted: list[Any]):
@@ -89,12 +97,15 @@ class Diagnosis:
         self.part = [place for place in self.everywhere if place[1] == self.number]
 
     def _is_given(self, results: list[Array], case: int, part: int) -> bool:
-        """Return whether the learner gave this part of a case's results."""
+        """Return whether ``results[part]`` is what the learner gave for a case."""
         got, tolerance = self.given[case][part], self.exercise.tolerance
         return len(results) > part and agree(got, results[part], tolerance)
 
     def _comes_from(self, answer: Callable[..., Any], places: list[Place]) -> bool:
-        """Return whether an answer gives the learner's results in these places."""
+        """Return whether a function gives the learner's results in the given places.
+
+        Each place names a case of the exercise and an entry of the result's tuple.
+        """
         found: dict[int, list[Array]] = {}
         for case, part in places:
             if case not in found:
@@ -115,7 +126,10 @@ class Diagnosis:
         return f"{f'Result {self.number}: ' if several else ''}{name}. {message}"
 
     def misconception(self, places: list[Place]) -> str:
-        """Return the misconception that gives the learner's results in these places."""
+        """Return the reply on the misconception behind the learner's results, or ''.
+
+        Only the results in ``places`` are compared.
+        """
         for known in self.exercise.misconceptions:
             if self._comes_from(known.answer, places):
                 return f"{known.name}. {known.message}"
@@ -145,7 +159,10 @@ class Diagnosis:
         return ""
 
     def operation(self) -> str:
-        """Return the operation that turns the right results into the learner's."""
+        """Return a reply on the operation that makes the right results the learner's.
+
+        An empty string if no operation does.
+        """
         tolerance = self.exercise.tolerance
         for name, message, operation in OPERATIONS:
             try:
@@ -161,7 +178,11 @@ class Diagnosis:
         return ""
 
     def other_argument(self) -> str:
-        """Return the change of arguments that makes the learner's results right."""
+        """Return a reply on arguments changed so that the learner's results are right.
+
+        Results that are the same for every input get a reply of their own. An empty
+        string if no change explains the results.
+        """
         results = [self.given[case][part] for case, part in self.part]
         if len(results) > 1 and all(agree(r, results[0], 0.0) for r in results):
             return self._reply(
@@ -178,7 +199,10 @@ class Diagnosis:
         return ""
 
     def _changes(self) -> Iterator[tuple[str, str, Callable[[tuple], Any]]]:
-        """Yield a name, a message and an answer for each change of the arguments."""
+        """Yield each slip in the arguments: a name, a message, a function of a case.
+
+        The function returns the results that an answer with this slip would give.
+        """
         solution, cases = self.exercise.solution, self.exercise.cases
         names = list(inspect.signature(solution).parameters)[: len(cases[0])]
         several = len(self.wanted[0])
@@ -216,7 +240,10 @@ class Diagnosis:
         return any(want.dtype.kind == "O" for _, want in self._pairs())
 
     def _plain_pairs(self) -> Pairs:
-        """Return the pairs as numbers, without axes of length 1, or none of them."""
+        """Return the learner's and the right arrays as real numbers, in pairs.
+
+        Axes of length 1 are dropped. The list is empty if an entry has no real value.
+        """
         arrays = [array for pair in self._pairs() for array in pair]
         exact = [array for array in arrays if array.dtype.kind == "O"]
         symbols = free_symbols(entry for array in exact for entry in array.flat)
@@ -229,7 +256,11 @@ class Diagnosis:
         return [(np.squeeze(got), np.squeeze(want)) for got, want in pairs]
 
     def relation(self, relations: "Relations") -> str:
-        """Return how the learner's results are related to the right ones."""
+        """Return a reply on the first relation that holds for the learner's results.
+
+        The learner's results may be, for instance, the right ones times one factor.
+        An empty string if none of the ``relations`` holds.
+        """
         pairs = self._plain_pairs()
         if not pairs or any(want.dtype.kind == "b" for _, want in pairs):
             return ""
@@ -239,7 +270,10 @@ class Diagnosis:
         return ""
 
     def region(self) -> str:
-        """Return the region to which all wrong entries belong."""
+        """Return a reply on the region, such as the diagonal, with all wrong entries.
+
+        An empty string if there is no such region.
+        """
         pairs, tolerance = self._plain_pairs(), self.exercise.tolerance
         for name, mask in REGIONS if pairs else ():
             if all(_is_wrong_in(mask, got, want, tolerance) for got, want in pairs):
@@ -264,7 +298,10 @@ _INFINITY = (
 
 
 def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
-    """Return plain numbers; expressions are evaluated at one choice of symbols."""
+    """Return an array's entries as real numbers; None if an entry has no real value.
+
+    Expressions are evaluated at one choice of numbers for the ``symbols``.
+    """
     if array.dtype.kind != "O":
         return array
     values = [value_at(sp.sympify(entry), symbols=symbols) for entry in array.flat]
@@ -274,7 +311,7 @@ def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
 
 
 def _are_decimals(got: Array, want: Array) -> bool:
-    """Return whether these are the exact results as rounded decimals."""
+    """Return whether ``got`` has the exact results of ``want`` as rounded decimals."""
     if want.dtype.kind != "O":
         return False
     try:
@@ -293,7 +330,10 @@ def _with(case: tuple, changed: dict[int, Any]) -> tuple:
 
 
 def _options(values: Iterator[Any]) -> list[Any]:
-    """Return the different values of an argument that chooses between a few."""
+    """Return the distinct values of an argument that are strings, booleans or dtypes.
+
+    The list is empty if there are fewer than two: the argument then chooses nothing.
+    """
     kinds = str | bool | torch.dtype
     found = dict.fromkeys(v for v in values if isinstance(v, kinds))
     return list(found) if len(found) > 1 else []
@@ -303,7 +343,7 @@ def _options(values: Iterator[Any]) -> list[Any]:
 
 
 def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
-    """Return the change, restricted to arguments that meet the condition."""
+    """Restrict a function to arguments that meet a condition; else raise TypeError."""
 
     def changed(x: Any) -> Any:
         if not condition(x):
@@ -314,7 +354,10 @@ def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any
 
 
 def _is_whole(x: Array) -> bool:
-    """Return whether an array holds whole numbers, which alone can be off by one."""
+    """Return whether the numbers in an array may be off by one.
+
+    Integers and floats may, SymPy numbers only if they are integers.
+    """
     return x.dtype.kind == "i" or all(getattr(e, "is_integer", False) for e in x.flat)
 
 
@@ -419,7 +462,7 @@ def _is_numeric(x: Any) -> bool:
 
 
 def _counts(x: Any) -> bool:
-    """Return whether a value is a count or an index."""
+    """Return whether a value is an integer, or an array of them: counts or indices."""
     if isinstance(x, np.ndarray):
         return x.dtype.kind == "i"
     if isinstance(x, torch.Tensor):
@@ -480,7 +523,10 @@ CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 
 
 def _factors(pairs: Pairs, tolerance: float) -> list[float] | None:
-    """Return the factor by which each case is off, if all its entries share one."""
+    """Return, for each case, the factor between the learner's and the right results.
+
+    None if in some case the entries do not share one factor.
+    """
     found = []
     for got, want in pairs:
         largest = abs(want).argmax() if want.size else 0
@@ -518,7 +564,7 @@ def _constant_by_case(pairs: Pairs, tolerance: float) -> bool:
 
 
 def _moved(by: int) -> Callable[[Pairs, float], bool]:
-    """Return a test that everything is shifted by this much along an axis."""
+    """Make a test that all results are the right ones, shifted ``by`` along an axis."""
 
     def related(pairs: Pairs, tolerance: float) -> bool:
         for axis in range(-max(want.ndim for _, want in pairs), 0):
@@ -545,7 +591,7 @@ def _rearranged(pairs: Pairs, tolerance: float) -> bool:
 
 
 def _within(share: float) -> Callable[[Pairs, float], bool]:
-    """Return a test that no entry is off by more than this share of the largest."""
+    """Make a test that no entry is off by more than ``share`` of the largest one."""
 
     def related(pairs: Pairs, tolerance: float) -> bool:
         return all(

@@ -1,4 +1,4 @@
-"""Records of exercises and of verdicts, and random inputs for the cases."""
+"""Dataclasses of exercises and of the checker's verdicts, and random test arrays."""
 
 import html
 import sys
@@ -14,7 +14,7 @@ Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer that people give, as code, and the reply to it.
+    """A typical wrong answer to an exercise, as a function, and the reply to a learner.
 
     The reply begins "name. message": ``name`` says in plain words what the learner
     believes or has done, ``message`` why that is wrong.
@@ -27,10 +27,12 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Property:
-    """A property of every right answer: ``holds(answer, *case)`` is true.
+    """A property that every right answer to an exercise has, and a test of it.
 
-    ``holds`` may call the answer with other inputs than the case's. The reply shows the
-    inputs with which it was called.
+    The test ``holds(answer, *case)`` is true for every right answer and every case of
+    the exercise (a tuple of arguments). ``holds`` may also call the answer with other
+    arguments. The reply to a wrong answer states the property, ``says``, and shows
+    the last calls with their arguments.
     """
 
     says: str
@@ -39,12 +41,14 @@ class Property:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise, from which its page and both its notebooks are made.
+    """One exercise: its text, test inputs, solution and known wrong answers.
 
-    ``statement`` and ``hint`` are Markdown. ``solution`` is a function of its module;
-    the learner starts from its signature and docstring. ``cases`` are tuples of
-    arguments, smallest first, since the reply shows the first failing one.
-    ``tolerance`` is the largest absolute difference accepted between floats.
+    The exercise's part of the book's page and of both notebooks is made from it.
+    ``statement`` and ``hint`` are Markdown. ``solution`` is a function of the
+    exercise's module; the learner starts from its signature and docstring. ``cases``
+    are tuples of arguments, smallest first, since the reply to a wrong answer shows
+    the first failing one. ``tolerance`` is the largest absolute difference accepted
+    between floats.
     """
 
     name: str
@@ -63,7 +67,10 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Exercises of a chapter, in order; ``conventions`` are Markdown."""
+    """The exercises of one chapter, in order, with a title.
+
+    ``conventions``, in Markdown, states the notation that all the exercises share.
+    """
 
     title: str
     conventions: str
@@ -72,9 +79,10 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Result:
-    """Verdict of :func:`check` on an answer.
+    """Verdict of :func:`check` on a learner's answer to an exercise.
 
-    ``shown`` is the execution count of the notebook cell that has displayed it.
+    ``shown`` is the execution count of the notebook cell that has displayed the
+    verdict.
     """
 
     status: Literal["correct", "open", "wrong"]
@@ -87,13 +95,13 @@ class Result:
         return f"{sign} {self.exercise}: {self.message}"
 
     def mimebundle(self) -> dict[str, str]:
-        """Return the verdict as a notebook displays it, in text and in HTML."""
+        """Return the verdict as text and as HTML, by MIME type, for a notebook."""
         text = html.escape(repr(self)).replace("\n", "<br>")
         paragraph = f'<p class="posedu-{self.status}">{text}</p>'
         return {"text/html": paragraph, "text/plain": repr(self)}
 
     def _ipython_display_(self) -> None:
-        """Display the verdict, but only once if a cell ends with its check."""
+        """Display the verdict, unless the running cell has displayed it already."""
         from IPython.display import display
 
         if self.shown is None or self.shown != running_ipython().execution_count:
@@ -101,11 +109,11 @@ class Result:
 
 
 def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    """Draw standard normal numbers that depend on shape and seed alone."""
+    """Return an array of standard normal numbers, fixed by its shape and the seed."""
     return np.random.default_rng((seed, *shape)).normal(size=shape)
 
 
 def running_ipython() -> Any:
-    """Return the running IPython, or None."""
+    """Return the running IPython shell, or None if Python runs without IPython."""
     ipython = sys.modules.get("IPython")
     return ipython and ipython.get_ipython()

@@ -1,4 +1,4 @@
-"""Results of answers: their form, comparison of two, how one is shown."""
+"""Check, compare and format the values that learners' answers return."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -13,7 +13,10 @@ SHOWN = 16  # entries of an array that are shown in full
 
 
 def wrong_form(got: Any, want: Any) -> str:
-    """Return what is wrong with a result's type, length, shape or dtype, or ''."""
+    """Return a complaint on the type, length, shape or dtype of a value, or ''.
+
+    ``got`` is what the learner's answer returned, ``want`` what the solution returned.
+    """
     if got is None:
         return "Your answer returns None: is a `return` missing?"
     if isinstance(want, tuple | list):
@@ -81,7 +84,7 @@ def _is_filled(x: torch.Tensor) -> bool:
 
 
 def scalar(value: Any) -> Any:
-    """Return the number in an array or tensor without axes; anything else as it is."""
+    """Return the number in a 0-dimensional array or tensor; any other value as is."""
     if type(value) in (torch.Tensor, torch.nn.Parameter) and _is_filled(value):
         return value.detach().item() if not value.ndim else value
     if isinstance(value, np.generic) or type(value) is np.ndarray:
@@ -110,7 +113,11 @@ def is_expression(value: Any) -> bool:
 
 
 def equal(got: Any, want: Any, tolerance: float) -> bool:
-    """Return whether two results of the same form agree; NaN equals only NaN."""
+    """Return whether two results of equal type and shape agree; NaN equals only NaN.
+
+    ``got`` is the learner's result, ``want`` the solution's; ``tolerance`` is the
+    largest absolute difference accepted between floats.
+    """
     if isinstance(want, tuple | list):
         return all(equal(g, w, tolerance) for g, w in zip(got, want, strict=True))
     return agree(as_array(got), as_array(want), tolerance)
@@ -136,7 +143,7 @@ def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 def _same(got: Any, want: Any) -> bool:
-    """Return whether two entries are equal expressions, and both exact or neither."""
+    """Return whether two expressions are equal; a decimal equals no exact number."""
     if not is_expression(scalar(got)) or not is_expression(scalar(want)):
         return False
     got, want = sp.sympify(got), sp.sympify(want)
@@ -144,14 +151,17 @@ def _same(got: Any, want: Any) -> bool:
 
 
 def numbers(array: np.ndarray) -> np.ndarray | None:
-    """Return an array of plain numbers, or None if its entries are no numbers."""
+    """Convert an array of Python or SymPy numbers to floats; None if one is no number.
+
+    An array of any other dtype than object is returned as it is.
+    """
     if array.dtype.kind != "O":
         return array
     return array.astype(float) if all(map(is_number, array.flat)) else None
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Convert a number, expression, matrix, tensor or list of numbers to an array."""
+    """Convert a number, expression, matrix, tensor or list of numbers to NumPy."""
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg()
         return (value.double() if value.is_floating_point() else value).numpy()
@@ -165,8 +175,9 @@ def as_array(value: Any) -> np.ndarray:
 def vanishes(expression: sp.Expr) -> bool:
     """Return whether an expression is zero, to 30 digits wherever it is evaluated.
 
-    Its symbols get positive numbers and, unless they are positive, negative ones.
-    An expression that cannot be evaluated is simplified instead.
+    The expression's symbols get positive numbers and, unless they are declared
+    positive, negative ones. An expression that cannot be evaluated is simplified
+    instead.
     """
     symbols = free_symbols([expression])
     for point in range(6) if expression != 0 else ():
@@ -182,7 +193,7 @@ def vanishes(expression: sp.Expr) -> bool:
 
 
 def free_symbols(expressions: Iterable[Any]) -> list[sp.Expr]:
-    """Return the symbols and matrix entries in any of these expressions, sorted."""
+    """Return the symbols and matrix entries in some expressions, sorted by name."""
     found = (sp.sympify(e).atoms(sp.Symbol, MatrixElement) for e in expressions)
     return sorted(set().union(*found), key=str)
 
@@ -190,9 +201,10 @@ def free_symbols(expressions: Iterable[Any]) -> list[sp.Expr]:
 def value_at(
     expression: sp.Expr, point: int = 0, symbols: list[sp.Expr] | None = None
 ) -> complex | None:
-    """Return the value of an expression for one choice of its symbols, or None.
+    """Return the value of an expression for one choice of numbers for its symbols.
 
-    To compare several expressions, give each the ``symbols`` of them all.
+    None if it cannot be evaluated. ``point`` selects the choice. To compare several
+    expressions, give each the ``symbols`` of them all.
     """
     numbers = {}
     for n, name in enumerate(symbols or free_symbols([expression])):
@@ -213,7 +225,10 @@ def has_symbols(value: Any) -> bool:
 
 
 def first_wrong(got: Any, want: Any, tolerance: float) -> tuple[str, Any, Any]:
-    """Return where a wrong result is wrong first, what is there and what is right."""
+    """Return the first wrong number of a result: its place, its value, the right value.
+
+    The place is in words, such as " at index [0, 2]", or '' if the result is a number.
+    """
     if isinstance(want, tuple | list):
         for n, (g, w) in enumerate(zip(got, want, strict=True)):
             if not equal(g, w, tolerance):
@@ -235,7 +250,10 @@ def type_in_words(value: Any) -> str:
 
 
 def show_briefly(value: Any, longest: int = 120) -> str:
-    """Return a value in at most so many characters: a long array by its shape."""
+    """Return a value as text of at most ``longest`` characters.
+
+    A longer array or matrix is described by its shape, other text is cut off.
+    """
     text = show(value)
     if len(text) <= longest:
         return text
@@ -249,7 +267,10 @@ def show_briefly(value: Any, longest: int = 120) -> str:
 
 
 def show(value: Any, shown: int = SHOWN) -> str:
-    """Return a value in a line; an array of more entries by its corners and shape."""
+    """Return a value as one line of text.
+
+    An array of more than ``shown`` entries appears by its corners and its shape.
+    """
     if isinstance(value, torch.Tensor):
         if not _is_filled(value):
             return "a sparse, nested or meta tensor"

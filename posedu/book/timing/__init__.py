@@ -1,4 +1,4 @@
-r"""Time and memory of encodings, relative to a physical limit.
+r"""Time and memory of positional encodings, relative to a physical limit.
 
 An absolute time says little on a shared machine; a ratio to a limit that is measured in
 the same run is robust. The limit of a rotation, and of an addition to the input, is a
@@ -8,8 +8,8 @@ alternate, and each timed call follows an untimed one of the same function, so t
 calls find the caches in a similar state.
 
 ``python -m posedu.book.timing rope`` times a catalog entry and writes a result file;
-``--all`` times every entry, and ``--peers`` compares with published libraries the
-entries that they have. These commands remake the book's files on one thread::
+``--all`` times every entry, and ``--peers`` compares entries with the published
+libraries that have them. These commands remake the book's files on one thread::
 
     python -m posedu.book.timing --all --folder book/data
     python -m posedu.book.timing rope --peers --folder book/data \
@@ -18,12 +18,12 @@ entries that they have. These commands remake the book's files on one thread::
         python -m posedu.book.timing $name --peers --folder book/data --lengths 1024
     done
 
-On a GPU ``python -m posedu.book.gpu`` times all of this.
+On a GPU ``python -m posedu.book.gpu`` times every entry and library.
 
 On a CPU the command keeps freed memory (``KEPT_MEMORY`` of
 :mod:`posedu.book.provenance`). Otherwise every tensor of 32 MiB is returned to the
 system and faulted in again, which costs more than most timed calls. A result records
-which was used. ``--system-memory`` leaves the allocator as it is.
+whether memory was kept. ``--system-memory`` leaves the allocator as it is.
 """
 
 from posedu.book.timing.clock import alternate, kept_memory, peak_memory

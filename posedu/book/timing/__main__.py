@@ -1,4 +1,4 @@
-"""The command ``python -m posedu.book.timing``."""
+"""Command ``python -m posedu.book.timing``: times encodings, writes result files."""
 
 import argparse
 import sys
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time catalog entries, print their tables, and write a result file for each."""
+    """Time encodings of the catalog, print their tables, and write a file for each."""
     parser = _parser()
     options = parser.parse_args(arguments)
     names = list(PEERS if options.peers else CATALOG) if options.all else [options.name]

@@ -16,23 +16,29 @@ ABSENT = "—"  # for a call that does not compile
 
 @dataclass(frozen=True)
 class AttentionComparison(Table):
-    """Comparison of every call at the longest length, with each dtype."""
+    """Time, peak memory and error of our and the libraries' attention functions.
+
+    The comparison is at the longest length, for each dtype.
+    """
 
     stored: Timing
 
     @property
     def records(self) -> list[Measurement]:
-        """Records of the longest length, in the order of measurement."""
+        """Measurements at the longest length, in the order of measurement."""
         longest = max(record.length for record in self.stored.records)
         return self.stored.select(length=longest)
 
     @property
     def dtypes(self) -> list[str]:
-        """Dtypes in the order of measurement."""
+        """Measured dtypes, in the order of measurement."""
         return [*dict.fromkeys(record.dtype for record in self.records)]
 
     def fastest(self, dtype: str) -> tuple[Measurement, Measurement | None]:
-        """Return our fastest call and the libraries' fastest, if any was installed."""
+        """Return the measurements of our and of the libraries' fastest attention.
+
+        The second is None if no library was installed.
+        """
         records = [record for record in self.records if record.dtype == dtype]
         records.sort(key=lambda record: record.ratio.median)
         ours = [record for record in records if _is_ours(record)]
@@ -40,7 +46,7 @@ class AttentionComparison(Table):
         return ours[0], theirs[0] if theirs else None
 
     def verdict(self) -> str:
-        """Return who is ahead with each dtype, and by what factor."""
+        """Describe by what factor ours is ahead or behind a library, for each dtype."""
         verdicts = "; ".join(map(self._verdict, self.dtypes))
         return f"{CATALOG[self.stored.name].title}: {verdicts}"
 
@@ -59,7 +65,7 @@ class AttentionComparison(Table):
         )
 
     def caption(self) -> str:
-        """Return a caption that names the task, the device and missing libraries."""
+        """Return the table's caption: the task, the device and missing libraries."""
         record, made = self.records[0], self.stored.made
         text = (
             f"{CATALOG[self.stored.name].title}, {record.task}, {made['heads']} heads, "
@@ -72,7 +78,7 @@ class AttentionComparison(Table):
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row for each call."""
+        """Yield the table: column titles, then a row for each attention function."""
         columns = ("time / limit", "peak MB", "error")
         head = (f"{dtype}: {column}" for dtype in self.dtypes for column in columns)
         yield "call", *head

@@ -1,4 +1,4 @@
-"""Time and memory of a call."""
+"""Measurement of the time and memory of a function call."""
 
 import os
 import time
@@ -23,7 +23,11 @@ def alternate(
     repeats: int,
     warm_up: int = 3,
 ) -> dict[str, np.ndarray]:
-    """Return seconds ``[repeats, 2]`` of each candidate and of the limit before it."""
+    """Time functions and a limit in alternation; return seconds by function's name.
+
+    The seconds ``[repeats, 2]`` are those of the function and of the limit's call
+    before it. Each timed call follows an untimed call of the same function.
+    """
     clock = _cuda_clock if device.type == "cuda" else _cpu_clock
 
     def time_after_untimed_call(run: Run) -> float:
@@ -42,7 +46,7 @@ def alternate(
 
 
 def _cpu_clock(run: Run) -> float:
-    """Return the elapsed time of a call, or its CPU time on a single thread."""
+    """Return the elapsed time of a call of ``run``, or its CPU time on one thread."""
     now = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     start = now()
     run()
@@ -59,7 +63,7 @@ def _cuda_clock(run: Run) -> float:
 
 
 def peak_memory(run: Run, device: torch.device) -> int:
-    """Return the peak number of bytes of a call, beyond those held before it."""
+    """Return the peak memory of a call of ``run`` in bytes, beyond that held before."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)

@@ -1,4 +1,4 @@
-"""Timing of an encoding at its hook, relative to the limit."""
+"""Timing of an encoding at its hook, with the limit: a copy, or bare attention."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from posedu.torch._tensors import Positions
 
 
 def _is_rotation(entry: EncodingRecord) -> bool:
-    """Return whether the encoding rotates features, and so is timed alone."""
+    """Return whether an encoding rotates features; it is timed without attention."""
     return entry.kind == "features" and "rotate" in entry.hooks
 
 
@@ -31,7 +31,7 @@ def _inputs(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[Tensor, ...]:
-    """Return the inputs of the encoding's hook: q and k, or x."""
+    """Return random inputs of the encoding's hook: q and k, or x."""
     rotates = _is_rotation(entry)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
@@ -43,7 +43,7 @@ def _inputs(
 def _at_its_hook(
     entry: EncodingRecord, variant: Variant, inputs: tuple[Tensor, ...], heads: int
 ) -> Run:
-    """Return a call that applies the encoding to the inputs, as a model would."""
+    """Return a function that applies the encoding to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
     d = width if _is_rotation(entry) else width // heads
     module = entry.make(variant, d=d, heads=heads, tokens=length)
@@ -61,7 +61,10 @@ def _at_its_hook(
 
 
 def _positions(entry: EncodingRecord, length: int, device: torch.device):
-    """Return 0, 1, 2, …, or the cells of the most nearly square grid of that size."""
+    """Return positions 0, 1, 2, …, or the cells of a grid for an encoding with axes.
+
+    The grid is the most nearly square one with ``length`` cells.
+    """
     if entry.axes is None:
         return range(length)
     rows = max(n for n in range(1, math.isqrt(length) + 1) if length % n == 0)
@@ -78,7 +81,7 @@ def _limit(
 
 
 def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
-    """Return a call that samples positions and adds sinusoids of them to x."""
+    """Return a function that samples positions and adds their sinusoids to x."""
     (x,) = inputs
     sinusoids = Sinusoidal(x.shape[-1], layout="half")
     positions = torch.arange(x.shape[1], device=x.device)[None]
@@ -86,7 +89,10 @@ def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
 
 
 def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
-    """Return a call of attention that also updates positions for the next layer."""
+    """Return a function that computes attention and updates positions after it.
+
+    The positions are those of an encoding that updates positions from layer to layer.
+    """
     (x,) = inputs
     attention = Attention(x.shape[-1], heads, encoding=module)
     attention.to(device=x.device, dtype=x.dtype)
@@ -144,13 +150,13 @@ def time_encoding(
     name
         A key of ``posedu.catalog.CATALOG``.
     lengths, head_dims, dtypes
-        Each combination is a cell.
+        Sizes and dtypes to time; each combination is a cell.
     device
         ``"cpu"`` or ``"cuda"``.
     heads
-        Default 16.
+        Number of heads.
     repeats
-        Timed calls of each candidate in a cell.
+        Timed calls of each variant in a cell.
     compile
         Also time each variant under ``torch.compile(fullgraph=True)``; this resets
         everything that the process had compiled before.

@@ -1,4 +1,4 @@
-"""Growth of time and memory with the length, of several calls in one run."""
+"""Growth of several functions' time and memory with the length."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Growth(Table):
-    """Seconds and peak bytes of several calls at several lengths.
+    """Seconds and peak bytes of several timed functions at several lengths.
 
-    ``seconds`` has for each call an array ``[lengths, repeats, 2]``: its own seconds
-    and those of the call of ``limit`` before it; ``peaks`` an array ``[lengths]`` of
-    bytes.
+    ``seconds`` maps a function's name to an array ``[lengths, repeats, 2]``: seconds of
+    the function and of the limit's call before it. ``peaks`` maps the name to an array
+    ``[lengths]`` of bytes.
     """
 
     limit: str
@@ -33,25 +33,26 @@ class Growth(Table):
     peaks: Mapping[str, Array]
 
     def milliseconds(self, name: str) -> Array:
-        """Return the median time of a call at each length."""
+        """Return the median time in milliseconds of a timed function at each length."""
         return 1e3 * np.median(self.seconds[name][..., 0], -1)
 
     def ratio(self, name: str, length: int) -> Spread:
-        """Return quartiles of a call's time over the limit's; 1 for the limit."""
+        """Return quartiles of a function's time over the limit's; 1 for the limit."""
         if name == self.limit:
             return Spread(1, 1, 1)
         own, limit = self.seconds[name][self.lengths.index(length)].T
         return Spread.of(own / limit)
 
     def peak(self, name: str, length: int) -> int:
-        """Return the peak number of bytes of a call, at one length."""
+        """Return the peak memory in bytes of a timed function, at one length."""
         return int(self.peaks[name][self.lengths.index(length)])
 
     def exponent(self, name: str, of: str) -> float:
-        """Return the slope of a line through a call's points, on logarithmic axes.
+        """Return the exponent of the length L in a timed function's time or memory.
 
-        ``of`` is ``"time"`` or ``"memory"``. The slope is NaN for a call that allocates
-        nothing.
+        The exponent is the slope of a line through the points on logarithmic axes.
+        ``of`` is ``"time"`` or ``"memory"``. The exponent is NaN for a function that
+        allocates nothing.
         """
         require_choice("of", of, ("time", "memory"))
         values = self.milliseconds(name) if of == "time" else self.peaks[name]
@@ -60,7 +61,7 @@ class Growth(Table):
         return float(np.polyfit(np.log(self.lengths), np.log(values), 1)[0])
 
     def caption(self) -> str:
-        """Return a caption that names the device and explains the columns."""
+        """Return the table's caption: the device, and what the columns mean."""
         first, *_, last = self.lengths
         return (
             f"At L = {last} on {self.device}: median [quartiles]; exponents of L from "
@@ -68,7 +69,7 @@ class Growth(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row for each call, at the longest length."""
+        """Yield the table: column titles, then each function at the longest length."""
         yield "", "ms", f"time / {self.limit}", "peak MB", "time ∝", "memory ∝"
         last = self.lengths[-1]
         for name in self.seconds:
@@ -81,7 +82,7 @@ class Growth(Table):
             )
 
     def figure(self, *, caption: str, alt: str) -> figures.Figure:
-        """Draw time above and memory below, over the length."""
+        """Draw time above and peak memory below, over the length."""
         canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 6.4), sharex=True
         )
@@ -111,14 +112,15 @@ def time_growth(
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> Growth:
-    """Time several calls at every length, with the one named ``limit``.
+    """Time several functions at every length; the one named ``limit`` is the limit.
 
-    ``make_calls(length)`` returns the calls by name; those of a length alternate.
+    ``make_calls(length)`` returns the functions by name. The functions of one length
+    are called in alternation.
 
     Raises
     ------
     ValueError
-        Fewer than two lengths, or no call named ``limit``.
+        Fewer than two lengths, or no function named ``limit``.
     """
     if len(lengths) < 2:
         raise ValueError(f"growth needs two lengths or more, got {[*lengths]}")

@@ -1,4 +1,4 @@
-"""Summary numbers of a timing: ratios to a limit, and the exponent of a size."""
+"""Summary numbers of a timing: ratios to a limit, and a size's exponent in the time."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +16,7 @@ def ratios(
     device: str | torch.device = "cpu",
     repeats: int = 5,
 ) -> dict[str, Spread]:
-    """Return quartiles of each run's time over the limit's before it, without grad."""
+    """Return quartiles of each function's time over the limit's, without gradients."""
     with torch.no_grad():
         seconds = alternate(runs, limit, device=torch.device(device), repeats=repeats)
     return {name: Spread.of(s[:, 0] / s[:, 1]) for name, s in seconds.items()}
@@ -29,10 +29,10 @@ def time_exponent(
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> tuple[float, float]:
-    """Return the exponent of a size in the time, and its standard error, without grad.
+    """Return the exponent of a size in a function's time, and its standard error.
 
-    It is the slope of a line through the median times, on logarithmic axes.
-    ``run_at(size)`` makes the call.
+    The exponent is the slope of a line through the median times, on logarithmic axes.
+    ``run_at(size)`` makes the function, which runs without gradients.
 
     Raises
     ------

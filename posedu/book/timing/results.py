@@ -1,4 +1,4 @@
-"""Records of timings of candidates and limits, and their files."""
+"""Results of timings: measurements of functions and their limits, and result files."""
 
 import gc
 import json
@@ -30,7 +30,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Spread:
-    """Lower quartile, median and upper quartile."""
+    """Lower quartile, median and upper quartile of repeated measurements."""
 
     low: float
     median: float
@@ -47,11 +47,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One candidate in one cell.
+    """Time, peak memory and error of one timed function, for one length, d and dtype.
 
-    ``error`` is the difference from a float64 reference, where it was measured:
-    relative in the Euclidean norm for a rotation and for attention, the largest error
-    of a cosine for a table.
+    ``candidate`` is the function's name. ``error`` is the difference from a float64
+    reference, where it was measured: relative in the Euclidean norm for a rotation and
+    for attention, the largest error of a cosine for a table.
     """
 
     candidate: str
@@ -71,7 +71,7 @@ class Measurement:
 
 @dataclass
 class Timing(SavedTable):
-    """Measurements with their provenance."""
+    """Timing result: measurements of an encoding with their provenance."""
 
     name: str
     made: dict[str, Any]
@@ -80,7 +80,7 @@ class Timing(SavedTable):
     complete: bool = False
 
     def select(self, **fields: Any) -> list[Measurement]:
-        """Return the records whose fields have the given values."""
+        """Return the measurements whose fields have the given values."""
         return [
             record
             for record in self.records
@@ -97,13 +97,16 @@ class Timing(SavedTable):
         missing: Mapping[str, str] = NOTHING,
         **settings: Any,
     ) -> "Timing":
-        """Return a result without measurements; ``libraries`` are timed, too."""
+        """Return a timing result without measurements yet, with its provenance.
+
+        ``libraries`` are the published libraries that are timed, too.
+        """
         made = provenance(device, seed, libraries) | {"method": METHOD}
         return cls(name, made | settings, missing=dict(missing))
 
     @classmethod
     def load(cls, path: str | Path) -> "Timing":
-        """Read what :meth:`save` wrote."""
+        """Read a timing result from a file that :meth:`save` wrote."""
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
         spreads = ("seconds", "limit_seconds", "ratio")
         records = [
@@ -127,7 +130,7 @@ class Timing(SavedTable):
     )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row for each record."""
+        """Yield the table: column titles, then a row for each measurement."""
         yield self._HEAD
         for r in self.records:
             yield (
@@ -145,7 +148,7 @@ class Timing(SavedTable):
             )
 
     def figure(self, task: str, *, caption: str, alt: str) -> figures.Figure:
-        """Draw milliseconds of every candidate and of the limit over the length.
+        """Draw milliseconds of every timed function and of the limit over the length.
 
         The task must have been measured with one head dimension and dtype.
         """
@@ -169,7 +172,7 @@ class Timing(SavedTable):
         )
 
     def caption(self) -> str:
-        """Return a caption that names the device and missing libraries."""
+        """Return the table's caption, which names the device and missing libraries."""
         made = self.made
         text = (
             f"{CATALOG[self.name].title} on {made['device']}, {made['threads']} "
@@ -197,7 +200,10 @@ def compare(
     bytes_moved: int,
     errors: Mapping[str, float] | None = None,
 ) -> list[Measurement]:
-    """Time candidates and a limit and measure peak memory; return a record for each."""
+    """Time functions and a limit in alternation, and measure peak memory.
+
+    ``candidates`` are the functions by name; a measurement of each is returned.
+    """
     require_dimension("repeats", repeats, 1)
     gc.collect()  # nothing else frees graphs with checkpoints
     seconds = alternate(candidates, limit, device=device, repeats=repeats)
@@ -228,11 +234,11 @@ def collect(
     save_to: str | Path | None,
     keep: bool,
 ) -> Timing:
-    """Measure cell after cell and save each finished one, also if interrupted.
+    """Measure every cell (length, head dimension, dtype); save the result after each.
 
-    A cell is a length, a head dimension and a dtype. A cell for which the device has
-    too little memory is recorded as missing. With ``keep``, the result in ``save_to``
-    is returned as it is if it is complete and was made in the same way.
+    An interrupted run is saved, too. A cell for which the device has too little
+    memory is recorded as missing. With ``keep``, the result in ``save_to`` is returned
+    as it is if it is complete and was made in the same way.
     """
     names = {cell: _name(*cell) for cell in cells}
     result.made["cells"] = [*names.values()]

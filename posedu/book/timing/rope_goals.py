@@ -1,4 +1,4 @@
-"""Comparison of RoPE with published libraries, and the goals for its time.
+"""Comparison of RoPE with published libraries, and goals for its time.
 
 Results are those of :func:`posedu.book.timing.peers.time_rope`; all times are ratios to
 a copy's.
@@ -21,7 +21,7 @@ Cell = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class RoPEComparison(Table):
-    """Comparison of our two layouts with the fastest library in every cell.
+    """Times of our two RoPE layouts and of libraries' RoPE, in every cell.
 
     Eager calls are compared with eager ones and compiled calls with compiled ones; each
     allocates its result. A cell is a dtype, a length and a head dimension.
@@ -31,18 +31,21 @@ class RoPEComparison(Table):
 
     @property
     def cells(self) -> list[Cell]:
-        """Cells by dtype, then in the order of measurement."""
+        """Measured cells (dtype, length, head dimension), sorted by dtype.
+
+        Cells of one dtype are in the order of measurement.
+        """
         records = self.stored.select(task="rotate")
         cells = dict.fromkeys((r.dtype, r.length, r.d) for r in records)
         return sorted(cells, key=lambda cell: cell[0], reverse=True)
 
     @property
     def libraries(self) -> list[str]:
-        """Installed libraries."""
+        """Names of the published libraries that were installed."""
         return [name for name in LIBRARIES if name not in self.stored.missing]
 
     def ratio(self, candidate: str, mode: str, cell: Cell) -> float:
-        """Return the median of a candidate's time over a copy's."""
+        """Return a layout's or library's median time over a copy's, in a cell."""
         dtype, length, d = cell
         name = f"{candidate}{MODES[mode]}"
         (record,) = self.stored.select(
@@ -51,11 +54,11 @@ class RoPEComparison(Table):
         return record.ratio.median
 
     def fastest(self, mode: str, cell: Cell) -> tuple[float, str]:
-        """Return the ratio and the name of the fastest library."""
+        """Return the fastest library's time over a copy's, and its name, in a cell."""
         return min((self.ratio(name, mode, cell), name) for name in self.libraries)
 
     def is_fastest(self, layout: str, mode: str, cell: Cell) -> bool:
-        """Return whether a layout is faster than every library."""
+        """Return whether our layout is faster than every library, in a cell."""
         best, _ = self.fastest(mode, cell)
         return self.ratio(f"posedu, {layout}", mode, cell) < best
 
@@ -63,7 +66,7 @@ class RoPEComparison(Table):
         return sum(self.is_fastest(layout, mode, cell) for cell in self.cells)
 
     def caption(self) -> str:
-        """Return a caption with the numbers of cells that each layout wins."""
+        """Return the table's caption, which counts each layout's fastest cells."""
         counts = [
             f"{layout}, {mode}, in {self._count_fastest(layout, mode)}"
             for mode in MODES
@@ -75,7 +78,7 @@ class RoPEComparison(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row for each mode and cell."""
+        """Yield the table: column titles, then a row for each mode and cell."""
         yield "mode", "dtype", "L", "d", *LAYOUTS, "fastest library"
         for mode in MODES:
             for cell in self.cells:
@@ -88,7 +91,7 @@ class RoPEComparison(Table):
                 yield mode, *map(str, cell), *ours, f"{best:.2f} {library}"
 
     def figure(self) -> figures.Figure:
-        """Draw ratios, eager above and compiled below, a row for each cell."""
+        """Draw times over a copy's: eager above, compiled below, a row per cell."""
         canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 5.4), sharex=True
         )
@@ -129,7 +132,7 @@ class RoPEComparison(Table):
 
 @dataclass(frozen=True)
 class Goal:
-    """Upper limit for the time of one mode of ours over a copy's."""
+    """Upper limit for RoPE's time over a copy's time, for a dtype and a mode."""
 
     dtype: str
     mode: str  # end of the candidates' names, after the layout
@@ -146,7 +149,7 @@ GOALS = (  # set before the first measurement
 
 
 def goals(stored: Timing) -> Table:
-    """Return a table of the goals, and whether each layout meets them, by cell."""
+    """Return a table of the time goals, and whether each RoPE layout meets them."""
     pairs = [
         (goal, pair)
         for goal in GOALS

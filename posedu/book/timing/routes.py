@@ -1,4 +1,4 @@
-"""Timing of attention's routes, relative to the matrix products that all compute."""
+"""Timing of attention's routes, relative to the matrix products that each computes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from posedu.torch import Attention
 
 
 def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
-    """Return a call of attention's matrix products alone, into reused buffers.
+    """Return a function that computes only attention's matrix products, into buffers.
 
     These are four projections of the tokens, and two products for each head.
 
@@ -53,7 +53,7 @@ def time_routes(
     backward: bool = False,
     repeats: int = 5,
 ) -> Growth:
-    """Time causal layers by each route, their products alone, and a copy of x.
+    """Time causal attention by each route, its matrix products alone, and a copy of x.
 
     Parameters
     ----------

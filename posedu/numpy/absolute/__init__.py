@@ -1,4 +1,4 @@
-"""Absolute encodings, the reference implementation: a module an encoding."""
+"""Absolute positional encodings in NumPy (reference), one module for each encoding."""
 
 from posedu.numpy.absolute.cape import cape, draw_cape
 from posedu.numpy.absolute.floater import (

@@ -24,20 +24,20 @@ def cape(
 ) -> Float[Array, "*rows tokens"]:
     """Augmented positions λ (τ + Δ + ε), for positions τ and random Δ, ε and λ.
 
-    arXiv 2106.03143. It is for training: without draws, shift and jitter are 0
-    and the scale is 1. Another encoding encodes the result; the paper takes
-    sinusoids.
+    arXiv 2106.03143. The augmentation is for training; elsewhere shift and jitter are 0
+    and the scale is 1. Another encoding, in the paper a sinusoidal one, encodes the
+    augmented positions.
 
     Parameters
     ----------
     positions
         τ: ``[tokens]``, or ``[rows, tokens]``, finite.
     shift
-        Δ: one number, or one of each sequence, ``[rows, 1]``.
+        Δ: one number, or one for each sequence, ``[rows, 1]``.
     jitter
         ε: a number, ``[tokens]`` or ``[rows, tokens]``, in the unit of positions.
     scale
-        λ: positive; one number, or one of each sequence, ``[rows, 1]``.
+        λ: positive; one number, or one for each sequence, ``[rows, 1]``.
     normalize
         Whether a sequence's mean position is subtracted first.
 
@@ -77,15 +77,16 @@ def draw_cape(
     max_jitter: float,
     max_scale: float,
 ) -> dict[str, Float[Array, "rows _"]]:
-    """Draw the random arguments of :func:`cape` in training, for each row of a batch.
+    """Draw random ``shift``, ``jitter`` and ``scale`` of :func:`cape` for a batch.
 
-    Δ is uniform in ±``max_shift`` and ln λ in ±ln ``max_scale``, one of each row; ε is
-    uniform in ±``max_jitter``, one of each token. The paper's jitter is given in steps:
-    where positions are in seconds, multiply it by the step.
+    Each of the ``rows`` sequences has a shift Δ, uniform in ±``max_shift``, and a scale
+    λ with ln λ uniform in ±ln ``max_scale``; each token has a jitter ε, uniform in
+    ±``max_jitter``. The paper gives the jitter in steps: where positions are in
+    seconds, multiply the jitter by the step.
 
     Returns
     -------
-    ``shift``, ``jitter`` and ``scale`` by name. Equation ``def-cape``.
+    Dictionary of ``shift``, ``jitter`` and ``scale``. Equation ``def-cape``.
 
     Raises
     ------
@@ -117,7 +118,11 @@ def require_rng(rng: np.random.Generator) -> np.random.Generator:
 def require_rows(
     positions: Array, of_rows: dict[str, Array], of_tokens: dict[str, Array]
 ) -> None:
-    """Raise unless draws are one for all, of each row, or of each token."""
+    """Raise unless random draws have shapes that fit ``positions``.
+
+    Draws ``of_rows`` are one number or ``[rows, 1]``; draws ``of_tokens`` are one
+    number, ``[tokens]`` or ``[rows, tokens]``.
+    """
     if positions.ndim not in (1, 2):
         raise ValueError(
             "positions must be [tokens] or [rows, tokens], got shape "

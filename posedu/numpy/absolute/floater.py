@@ -21,7 +21,7 @@ from posedu.numpy.attention import Hooks
 
 Array = np.ndarray
 Field = Callable[[Array | float, Array], Array]
-"""The right side h(t, p): times that broadcast against states ``[..., width]``."""
+"""The right side h(t, p) of p' = h(t, p), with times that broadcast against states."""
 
 
 def runge_kutta(
@@ -32,7 +32,7 @@ def runge_kutta(
     *,
     tableau: Tableau,
 ) -> Float[Array, "*states width"]:
-    """Take one step of the Runge–Kutta method of order four, from ``time`` on.
+    """Advance the state ``p`` of p' = h(t, p) by one fourth-order Runge–Kutta step.
 
     ``"classical"`` has its stages at 0, 1/2, 1/2 and 1, ``"3/8"`` at 0, 1/3, 2/3 and
     1: torchdiffeq, and so the code of arXiv 2003.09229, calls it "rk4". Equation
@@ -68,14 +68,15 @@ def flow(
     """Integrate p' = h(t, p) from ``start`` at position 0 to each position.
 
     Position i is the time ``i · delta``. The solver takes ``steps`` steps of equal
-    length from a whole position to the next, whatever positions are asked for, and
-    part of one to a position between: a position's vector depends on nothing else.
-    Before 0 it goes backwards. Equation ``def-floater``.
+    length from each whole position to the next, and part of a step to a position
+    between; so a position's vector does not depend on the other positions. Before 0 the
+    solver goes backwards. Equation ``def-floater``.
 
     Parameters
     ----------
     h
-        Times (a number, or an array that broadcasts) and states to their slopes.
+        Function of times (a number, or an array that broadcasts) and states that
+        returns the derivatives of the states.
     start
         p(0), one state or several, each of ``width`` features.
     positions
@@ -87,7 +88,8 @@ def flow(
     steps
         Default 5 (the code; the text names no solver's step).
     farthest
-        Positions beyond are refused, for time goes with the largest. Default 2¹⁶.
+        Largest position allowed, since the computing time grows with the largest
+        position. Default 2¹⁶.
 
     Raises
     ------
@@ -126,7 +128,7 @@ def flow(
 def _solution(
     h: Field, start: Array, positions: Array, tableau: Tableau, step: float, steps: int
 ) -> Array:
-    """Integrate in whole steps both ways from 0, then by part of a step."""
+    """Solve p' = h(t, p) up to each position by whole steps from 0 and a part step."""
     count = np.abs(positions) * steps
     whole = np.floor(count)
     sign = np.where(positions < 0, -1, 1)
@@ -151,9 +153,9 @@ def released_field(
     outer: Float[Array, "width hidden_and_time"],
     outer_bias: Float[Array, "width"],
 ) -> Field:
-    """The field h of the code of arXiv 2003.09229: one hidden layer of ReLUs.
+    """The function h(t, p) in the code of arXiv 2003.09229: an MLP with one ReLU layer.
 
-    Both layers read the time as one more feature, the last. Equation
+    Both layers of the MLP read the time t as their last input feature. Equation
     ``def-floater-field``.
 
     Raises
@@ -198,25 +200,26 @@ def floater(
 ) -> Hooks:
     """Return the attention hooks of FLOATER.
 
-    Queries, keys and values get vectors added that solve the equation.
+    Position vectors p, which solve p' = h(t, p), are added to queries, keys and values.
 
-    In its compatible form the paper adds them as biases of the three projections (arXiv
-    2003.09229): each projection of each layer has its own p(0), all share h.
+    This is the paper's compatible form, where p is a bias of the three projections
+    (arXiv 2003.09229): each projection of each layer has its own start p(0), and all
+    share h.
 
     Parameters
     ----------
     start
-        p(0) of queries, keys and values, one after another; ``width`` is that of all
-        heads of the layer together. Keys and values of fewer heads get the first of
-        its features.
+        The starts p(0) of queries, of keys and of values, in this order; ``width`` is
+        the sum of the dimensions of all heads. Keys and values of fewer heads get the
+        first features of their vectors.
     field_inner, field_inner_bias, field_outer, field_outer_bias
-        Of h: see :func:`released_field`.
+        Weights and biases of h; see :func:`released_field`.
     tableau, delta, steps, farthest
         See :func:`flow`.
 
     Returns
     -------
-    Equation ``def-floater-hooks``.
+    Hooks with ``rotate`` and ``values``. Equation ``def-floater-hooks``.
 
     Raises
     ------

@@ -33,7 +33,7 @@ def fourier_features(
     first: FirstFunction,
     amplitude: FourierAmplitude,
 ) -> Float[Array, "*rows features"]:
-    """Features γ of each position: cos and sin of 2π b · x for every row b of B.
+    """Fourier features γ of each position x: cos and sin of 2π b · x for each b in B.
 
     arXiv 2006.10739 §4, and 2106.02795 Eq. 2 without the 2π. Published code
     disagrees on each of the four keywords.
@@ -41,17 +41,16 @@ def fourier_features(
     Parameters
     ----------
     positions
-        Finite numbers of any shape, or points: then the last axis has their
-        coordinates.
+        Finite numbers of any shape, or points, whose coordinates are the last axis.
     frequencies
-        B: a number for each pair where positions are numbers, a vector for each where
-        they are points.
+        B: for each pair of features a number b where positions are numbers, a vector b
+        where positions are points.
     unit
         Unit of a frequency, per step of 1. ``"turns"``: the angle is 2π b · x
         (Tancik). ``"radians"``: it is b · x (Li).
     layout
-        ``"half"``: all of one kind, then all of the other (the code of both).
-        ``"interleaved"``: pair by pair (Tancik's equation).
+        ``"half"``: all cosines, then all sines, or the reverse (the code of both
+        papers). ``"interleaved"``: cosine and sine pair by pair (Tancik's equation).
     first
         Which member of a pair comes first: ``"cos"`` (the papers) or ``"sin"``
         (Tancik's code).
@@ -98,11 +97,11 @@ def embed_fourier_random(
     first: FirstFunction,
     amplitude: FourierAmplitude,
 ) -> Float[Array, "*batch tokens d"]:
-    """Add to each input vector the features of its position: the hook ``embed``.
+    """Add to each input vector the Fourier features of its position.
 
-    ``positions`` is ``[tokens]`` or ``[tokens, axes]``, or has an axis of the batch
-    before that. d = 2 pairs. Other arguments and errors as :func:`fourier_features`.
-    Equation ``def-fourier-embed``.
+    For the hook ``embed``. ``positions`` is ``[tokens]`` or ``[tokens, axes]``, with or
+    without a batch axis in front. The width d is twice the number of pairs. Other
+    arguments and errors as :func:`fourier_features`. Equation ``def-fourier-embed``.
     """
     x, f = require_floats("x", x), _require_frequencies(frequencies)
     if x.shape[-1:] != (2 * len(f),):
@@ -131,10 +130,12 @@ def embed_fourier_learned(
     first: FirstFunction,
     amplitude: FourierAmplitude,
 ) -> Float[Array, "*batch tokens d"]:
-    """Add W₂ GELU(W₁ γ + b₁) + b₂; each group of coordinates fills a part of d.
+    """Add to each input vector an MLP of its position's Fourier features γ.
 
-    arXiv 2106.02795 Eq. 6 and Algorithm 1. The groups share all parameters; of a
-    position's coordinates the first ``axes`` are those of the first group.
+    The MLP is W₂ GELU(W₁ γ + b₁) + b₂ (arXiv 2106.02795 Eq. 6 and Algorithm 1). A
+    position's coordinates are divided into groups, the first ``axes`` of them being the
+    first group; each group fills a part of the d features, and all groups share the
+    parameters.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ def embed_fourier_learned(
     hidden_weight, hidden_bias, out_weight, out_bias
         W₁, b₁, W₂, b₂.
     groups
-        How many parts a position has, each encoded by itself.
+        Number of groups of a position's coordinates; each group is encoded by itself.
 
     Returns
     -------
@@ -196,7 +197,7 @@ def embed_fourier_learned(
 
 
 def require_groups(groups: int, frequencies: Float[Array, "..."]) -> None:
-    """Raise unless ``groups`` divides the coordinates of the positions."""
+    """Raise unless ``groups`` is a positive integer, 1 if frequencies are numbers."""
     if isinstance(groups, bool) or not isinstance(groups, int | np.integer):
         raise TypeError(f"groups must be an integer, got {groups!r}")
     if groups < 1 or (groups > 1 and frequencies.ndim == 1):
@@ -220,7 +221,7 @@ def gelu(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def gaussian_kernel(
     offsets: Positions, *, sigma: float, unit: AngleUnit
 ) -> Float[Array, "*shape"]:
-    """The mean of cos 2π b · r over b ~ N(0, σ²): exp(−2π²σ²r²).
+    """The mean of cos 2π b · r over random frequencies b ~ N(0, σ²): exp(−2π²σ²r²).
 
     Parameters
     ----------
@@ -229,7 +230,8 @@ def gaussian_kernel(
     sigma
         Standard deviation of each coordinate of b, positive.
     unit
-        ``"radians"`` is cos b · r, with exp(−σ²r²/2). See :func:`fourier_features`.
+        ``"turns"``: cos 2π b · r. ``"radians"``: cos b · r, whose mean is
+        exp(−σ²r²/2). See :func:`fourier_features`.
 
     Returns
     -------
@@ -256,6 +258,6 @@ def _require_frequencies(frequencies: Array) -> Array:
 
 
 def _divisor(amplitude: FourierAmplitude, pairs: int) -> float:
-    """Return the divisor of the features."""
+    """Return the divisor of the features: 1, √pairs or √(2 pairs), by ``amplitude``."""
     require_choice("amplitude", amplitude, FourierAmplitude)
     return float({"one": 1, "pairs": pairs, "features": 2 * pairs}[amplitude]) ** 0.5

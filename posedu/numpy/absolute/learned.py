@@ -32,11 +32,11 @@ def one_hot(
     positions
         Finite, any shape. Those that are no integers are rounded down.
     rows
-        How many positions there are: 0 … rows − 1.
+        Number of positions in the table: 0 … rows − 1.
     beyond
-        Treatment of others. ``"raise"``: an error (transformers). ``"zero"``: no
-        column has the 1 (tensor2tensor). ``"clip"``: that of the nearest row has it
-        (Transformer-XL's ``attn_type=3``, for its memory).
+        Treatment of positions outside the table. ``"raise"``: an error (transformers).
+        ``"zero"``: no column has the 1 (tensor2tensor). ``"clip"``: the nearest
+        position's column has the 1 (Transformer-XL's ``attn_type=3``, for its memory).
 
     Returns
     -------
@@ -69,14 +69,16 @@ def embed_learned(
     table: Float[Array, "rows width"],
     beyond: BeyondTable,
 ) -> Float[Array, "*batch tokens d"]:
-    """Add to each input vector the row of its position: the hook ``embed``.
+    """Add to each input vector the row of ``table`` for its position.
+
+    For the hook ``embed``.
 
     Parameters
     ----------
     x
         The input vectors.
     positions
-        ``[tokens]``, or ``[batch, tokens]`` for rows of their own.
+        ``[tokens]``, or ``[batch, tokens]`` where each sequence has its own positions.
     table
         A vector for each position 0 … rows − 1 (arXiv 1705.03122 §3.1).
     beyond
@@ -105,7 +107,9 @@ def enter_learned(
     table: Float[Array, "rows width"],
     beyond: BeyondTable,
 ) -> Float[Array, "*batch tokens d"]:
-    """Add the rows of a layer's own table to its input: the hook ``enter``.
+    """Add to each of a layer's input vectors the row of ``table`` for its position.
+
+    For the hook ``enter``; each layer has a table of its own.
 
     arXiv 1808.04444, "Positional Embeddings". Arguments and errors as
     :func:`embed_learned`. Equation ``def-learned-per-layer``.
@@ -122,14 +126,16 @@ def embed_random(
     """Add to each input vector a fixed random vector of its position.
 
     ``table`` is the result of :func:`random_table`; other arguments and errors as
-    :func:`embed_learned`. A position without a row is refused. Equation
+    :func:`embed_learned`. A position outside the table is refused. Equation
     ``def-random``.
     """
     return embed_learned(x, positions, table=table, beyond="raise")
 
 
 def random_table(rows: int, d: int, *, std: float, seed: int) -> Float[Array, "rows d"]:
-    """Independent normal numbers of deviation ``std``. Equation ``def-random``.
+    """Table of independent normal numbers with mean 0 and standard deviation ``std``.
+
+    Equation ``def-random``.
 
     Raises
     ------
@@ -154,19 +160,19 @@ def embed_bert(
     norm_bias: Float[Array, "d"] | None = None,
     epsilon: float = 1e-12,
 ) -> Float[Array, "*batch tokens d"]:
-    """The input of BERT: positions and segments are added, then all is normalized.
+    """BERT's input: token vectors plus position and segment vectors, then layer norm.
 
     Parameters
     ----------
     x, positions, table, beyond
         As :func:`embed_learned`.
     segments, segment_table
-        Which of a few vectors each token gets besides, and these vectors; ``None`` for
-        none (BERT has two).
+        Index of each token's segment, and a vector for each segment (BERT has two);
+        ``None`` for no segments.
     norm_weight, norm_bias
-        Of the layer norm over features; ``None`` for none.
+        Weight and bias of the layer norm over features; ``None`` for no norm.
     epsilon
-        Added to the variance by the norm. Default 1e-12, as transformers' BERT.
+        Added to the variance in the norm. Default 1e-12, as transformers' BERT.
 
     Returns
     -------
@@ -190,9 +196,9 @@ def embed_bert(
 
 
 def cosine_bound(epsilon: float, *, rows: int, d: int) -> float:
-    """Bound on the probability that two random rows have a cosine of ε or more.
+    """Bound on the probability that two rows of a random table have a cosine ≥ ε.
 
-    rows (rows − 1) exp(−d ε²/2), which may exceed 1: then the bound is empty.
+    The bound is rows (rows − 1) exp(−d ε²/2); where it exceeds 1, it says nothing.
     Equation ``eq-learned-union``.
 
     Raises

@@ -1,4 +1,4 @@
-"""PoSE: two chunks of positions with a skip between them."""
+"""PoSE: training positions in two chunks, with positions skipped between them."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,18 +17,18 @@ def pose(
     cut: Number | Int[Array, "rows 1"],
     skip: Number | Int[Array, "rows 1"],
 ) -> Float[Array, "*rows tokens"]:
-    """Positions with a skip: those from the cut on are shifted by ``skip``.
+    """Positions with a skip: positions from ``cut`` on are shifted by ``skip``.
 
-    arXiv 2309.10400, with the two chunks of its released code. It is for training:
-    without draws the skip is 0.
+    arXiv 2309.10400, with the two chunks of its released code. The skip is for
+    training; elsewhere ``skip`` is 0.
 
     Parameters
     ----------
     positions
         ``[tokens]``, or ``[rows, tokens]``, finite.
     cut, skip
-        b and u: integers, u not negative; one for all, or one of each sequence,
-        ``[rows, 1]``.
+        The integers b and u, u not negative: one for all sequences, or one for each
+        sequence, ``[rows, 1]``.
 
     Returns
     -------
@@ -51,10 +51,11 @@ def pose(
 def draw_pose(
     rng: np.random.Generator, rows: int, tokens: int, *, window: int
 ) -> dict[str, Int[Array, "rows 1"]]:
-    """Draw ``cut`` and ``skip`` of each row, as the paper's released code does.
+    """Draw random ``cut`` and ``skip`` of :func:`pose` for each sequence of a batch.
 
-    For n tokens and a window W, b is uniform in 1 … ⌈n/2⌉ and u in 0 … W − n, so that
-    no position reaches W. Equation ``def-pose``.
+    As in the released code of arXiv 2309.10400: for n tokens and a window W, the cut b
+    is uniform in 1 … ⌈n/2⌉ and the skip u in 0 … W − n, so that no position reaches W.
+    Equation ``def-pose``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Randomized positions: an ordered sample of a range longer than the sequence."""
+"""Randomized positions: a sorted random sample of a range longer than the sequence."""
 
 import numpy as np
 from jaxtyping import Int
@@ -13,7 +13,7 @@ Array = np.ndarray
 def randomized(
     positions: Positions, *, sample: Int[Array, "*rows n"]
 ) -> Int[Array, "*rows tokens"]:
-    """Position i becomes the i-th smallest of a sample, counted from 0.
+    """Replace position i by the i-th smallest number of ``sample``, counted from 0.
 
     arXiv 2305.16843. The paper draws in training and at test alike, as many numbers
     as there are tokens.
@@ -67,9 +67,10 @@ def randomized(
 def draw_randomized(
     rng: np.random.Generator, rows: int, tokens: int, *, limit: int
 ) -> dict[str, Int[Array, "rows tokens"]]:
-    """Draw a ``sample`` for each row: ``tokens`` of 0 … limit − 1, none twice.
+    """Draw, for each row, ``tokens`` different integers of 0 … limit − 1.
 
-    All sets are equally probable. Equation ``def-randomized``.
+    They are the ``sample`` of :func:`randomized`; all sets are equally probable.
+    Equation ``def-randomized``.
 
     Raises
     ------

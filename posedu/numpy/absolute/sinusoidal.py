@@ -1,4 +1,4 @@
-"""Sinusoidal encodings: a vector for each position, added to the input."""
+"""Sinusoidal encodings: sines and cosines of each position, added to the input."""
 
 import numpy as np
 from jaxtyping import Float
@@ -69,10 +69,11 @@ def embed_sinusoidal(
     base: float = 10000.0,
     spacing: Spacing = "paper",
 ) -> Float[Array, "*batch tokens d"]:
-    """Add to each input vector the encoding of its position: the hook ``embed``.
+    """Add to each input vector the sinusoidal encoding of its position.
 
-    ``positions`` is ``[tokens]``, or ``[batch, tokens]`` for rows of their own.
-    Other arguments and errors as :func:`sinusoidal`. Equation ``def-sinusoidal``.
+    For the hook ``embed``. ``positions`` is ``[tokens]``, or ``[batch, tokens]`` where
+    each sequence has its own positions. Other arguments and errors as
+    :func:`sinusoidal`. Equation ``def-sinusoidal``.
     """
     x = require_floats("x", x)
     positions = align_positions(positions, x)
@@ -88,10 +89,10 @@ def offset_matrix(
     base: float = 10000.0,
     spacing: Spacing = "paper",
 ) -> Float[Array, "d d"]:
-    """The matrix M_t with PE(i + t) = M_t PE(i) for every i.
+    """The matrix M_t that shifts sinusoidal encodings PE by an offset t.
 
-    It rotates each (sin, cos) pair by −ω_p t. Equation ``eq-sin-offset``. Arguments
-    and errors as :func:`sinusoidal`.
+    PE(i + t) = M_t PE(i) for every position i: M_t rotates each (sin, cos) pair by
+    −ω_p t. Equation ``eq-sin-offset``. Arguments and errors as :func:`sinusoidal`.
     """
     omega = frequencies(d, base=base, spacing=spacing)
     angle = require_position("offset", offset) * omega

@@ -1,4 +1,4 @@
-"""Additive relative biases, the reference implementation: a module an encoding."""
+"""Additive relative biases in NumPy (reference), one module for each encoding."""
 
 from posedu.numpy.bias.alibi import alibi, alibi_slopes
 from posedu.numpy.bias.dape import dape

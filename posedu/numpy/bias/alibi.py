@@ -1,4 +1,4 @@
-"""ALiBi: a bias that falls linearly with the distance, by a slope of each head."""
+"""ALiBi: a bias that falls linearly with the distance, by a slope for each head."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,16 +10,19 @@ Array = np.ndarray
 
 
 def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> Float[Array, "heads"]:
-    """The slopes m_h (arXiv 2108.12409 §3), steepest first for powers of two.
+    """ALiBi's slope m_h of each head; for powers of two, the steepest slope is first.
+
+    arXiv 2108.12409 §3.
 
     Parameters
     ----------
     heads
-        How many.
+        Number of heads.
     slopes
-        For heads that are no power of two. ``"authors"``: those of the next lower power
-        P, then every other of those of 2P (their code, BLOOM, MPT). ``"geometric"``:
-        2^(−8h/heads), h = 1 … heads, as for powers of two.
+        Rule for a number of heads that is no power of two. ``"authors"``: the slopes of
+        P heads, the next lower power of two, then every other slope of 2P heads (their
+        code, BLOOM, MPT). ``"geometric"``: 2^(−8h/heads), h = 1 … heads, as for powers
+        of two.
 
     Returns
     -------
@@ -45,7 +48,8 @@ def _geometric(heads: int) -> Float[Array, "heads"]:
 def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
     """Return the attention hooks of ALiBi.
 
-    The bias is −m_h (i − j), not divided by √d (arXiv 2108.12409 §3).
+    The bias of query i and key j is −m_h (i − j), with the slope m_h of head h; it is
+    not divided by √d (arXiv 2108.12409 §3).
 
     Parameters
     ----------
@@ -53,14 +57,14 @@ def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> H
         See :func:`alibi_slopes`.
     sides
         ``"causal"``: as the paper, for causal attention. For encoders there are two
-        forms (issue 5 of the authors' repository): ``"symmetric"``, of the distance on
-        both sides, and ``"one-sided"``, where besides the first half of the heads sees
-        no key to the right and the second none to the left; either half has the slopes
-        of heads/2.
+        forms (issue 5 of the authors' repository). ``"symmetric"``: the bias falls with
+        the distance on both sides. ``"one-sided"``: in addition the first half of the
+        heads sees no key to the right and the second half none to the left; each half
+        has the slopes of heads/2 heads.
 
     Returns
     -------
-    Equation ``def-alibi``.
+    Hooks with ``bias``. Equation ``def-alibi``.
 
     Raises
     ------

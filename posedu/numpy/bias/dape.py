@@ -1,4 +1,4 @@
-"""DAPE: an MLP of the logits of all heads and their biases."""
+"""DAPE: an MLP over all heads' logits and biases corrects the logits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,39 +39,40 @@ def dape(
 
     Logits are S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
-    S are the scaled products of all heads, B their biases. f has one hidden layer, of
-    leaky ReLUs (0.01), and reads, of a query, as many neighboring keys as its kernel
-    is wide: one in the first version, three in the second.
+    S are the scaled inner products of all heads, B the heads' biases by another
+    encoding. The network f has one hidden layer, of leaky ReLUs (slope 0.01), and reads
+    for each query as many neighboring keys as its kernel is wide: one in the first
+    version, three in the second.
 
     Parameters
     ----------
     over
-        The bias: hooks that have no others than ``bias`` and ``scale``, such as those
-        of :func:`posedu.numpy.bias.kerple_log` and
-        :func:`posedu.numpy.bias.sandwich`; or its name, ``"alibi"``, ``"t5"`` or
-        ``"fire"``, and its keywords, each with ``over_`` before it. ``None``: none, so
-        that f reads S alone.
+        The encoding that gives B: hooks of which only ``bias`` and ``scale`` are set,
+        such as those of :func:`posedu.numpy.bias.kerple_log` and
+        :func:`posedu.numpy.bias.sandwich`; or the encoding's name, ``"alibi"``,
+        ``"t5"`` or ``"fire"``, with its keywords given as ``over_…``. ``None``: no
+        bias, so that f reads S alone.
     hidden_weight, hidden_bias, out_weight, out_bias
-        Of the network; channels are the heads of S, then those of B.
+        Parameters of f; its input channels are the heads of S, then the heads of B.
     residual
         Whether B is added, too: true in the authors' code, false in the first
         formula of 2405.14722.
     edges
-        For a kernel wider than 1, whose first layer reads 0 in place of what the mask
-        hides: the input of the second layer there. ``"masked"``: 0. ``"code"``: for
-        later keys the output of the first layer, as in the authors' code for causal
+        Input of the second layer at keys that the mask hides, for a kernel wider than
+        1; the first layer reads 0 at these keys. ``"masked"``: 0. ``"code"``: at later
+        keys the output of the first layer, as in the authors' code for causal
         attention; also past the last key, where that code has 0, as if the sequence
         went on.
 
     Returns
     -------
-    Equation ``def-dape``.
+    Hooks with ``logits``. Equation ``def-dape``.
 
     Raises
     ------
     TypeError, ValueError
-        Another hook than ``bias`` and ``scale`` below, parameters that hold no floats
-        or do not fit, ``edges`` missing or not wanted.
+        A hook of ``over`` other than ``bias`` and ``scale``, parameters that hold no
+        floats or do not fit, ``edges`` missing or not wanted.
     """
     w_1, w_2 = (
         require_floats(name, w)
@@ -109,7 +110,7 @@ def dape(
 
 
 def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -> Hooks:
-    """Return the hooks of the bias below the MLP."""
+    """Return the hooks that give the bias B, from ``over`` and its keywords."""
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
         if require_choice("over", over, DAPEBias) == "alibi":
@@ -127,7 +128,7 @@ def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -
 def _counted(
     mask: Bool[Array, "queries keys"], edges: DAPEEdges | None, kernel: int
 ) -> Bool[Array, "queries wider"]:
-    """True where hidden units count, kernel // 2 keys farther on both sides."""
+    """Mask of keys whose hidden units are not set to 0, padded by kernel // 2 keys."""
     counted = _widened(mask, kernel // 2)
     if edges == "code":
         later = (
@@ -147,7 +148,7 @@ def _convolve(
     x: Float[Array, "channels queries wider"],
     weight: Float[Array, "features channels kernel"],
 ) -> Float[Array, "features queries keys"]:
-    """Convolve over neighboring keys; the result has kernel − 1 keys fewer."""
+    """Convolve ``x`` with ``weight`` along the keys; kernel − 1 keys are lost."""
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1
     return sum(

@@ -1,4 +1,4 @@
-"""FIRE: an MLP of the distance, relative to the query's position."""
+"""FIRE: a bias that an MLP makes of the distance relative to the query's position."""
 
 import numpy as np
 from jaxtyping import Float, Num
@@ -26,29 +26,30 @@ def fire_inputs(
     later: FIRELaterKeys,
     eps: float = 1e-6,
 ) -> Float[Array, "*shape"]:
-    """The input of the MLP: ψ(i − j) / (ψ(max(ℓ, i)) + ε), ψ(t) = log(1 + abs(c t)).
+    """The input of FIRE's MLP for each offset: ψ(i − j) / (ψ(max(ℓ, i)) + ε).
 
-    arXiv 2310.04418 §3. In [0, 1] for every key from 0 up to the query
-    (``eq-fire-bounded``).
+    i is the position of the query, j that of the key, and ψ(t) = log(1 + abs(c t))
+    (arXiv 2310.04418 §3). The input is in [0, 1] for every key from position 0 up to
+    the query (``eq-fire-bounded``).
 
     Parameters
     ----------
     offsets
         Query position minus key position, finite.
     queries
-        The query's position of each, to go with ``offsets``.
+        Query position i of each offset; broadcasts with ``offsets``.
     c, threshold
         Parameters of ψ: one number each; ``threshold`` is ℓ.
     later
-        The distance of a later key. ``"distance"``: j − i (the paper's listing).
-        ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
+        The distance of a key after its query. ``"distance"``: j − i (the paper's
+        listing). ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
         difference.
     eps
-        Default 1e-6 (the published code); the formula has none.
+        The ε in the divisor. Default 1e-6 (the published code); the formula has none.
 
     Returns
     -------
-    Equation ``def-fire-input``.
+    float64 array. Equation ``def-fire-input``.
 
     Raises
     ------
@@ -83,26 +84,28 @@ def fire(
     later: FIRELaterKeys,
     eps: float = 1e-6,
 ) -> Hooks:
-    """Return the attention hooks of FIRE (arXiv 2310.04418 §3), not divided by √d.
+    """Return the attention hooks of FIRE (arXiv 2310.04418 §3).
+
+    The bias is an MLP of :func:`fire_inputs` and is not divided by √d.
 
     Parameters
     ----------
     c
-        Of ψ(t) = log(1 + abs(c t)).
+        Factor in ψ(t) = log(1 + abs(c t)).
     multiplier, threshold
-        ℓ = abs(multiplier · threshold), of which the first is trained. Published code
-        starts at 512, or at half of the length of training and less.
+        Factors of ℓ = abs(multiplier · threshold), of which ``multiplier`` is trained.
+        Published code starts at 512, or at half of the length of training and less.
     hidden_weight, hidden_bias, out_weight, out_bias
-        Of a network from one number to one for each head.
+        Parameters of the MLP, which maps one number to one number for each head.
     activation
-        ``"relu"``: the paper. ``"leaky"``: as it stands below DAPE in the code of
-        DAPE's authors, 0.01 below 0.
+        ``"relu"``: the paper. ``"leaky"``: leaky ReLU of slope 0.01, as for FIRE under
+        DAPE in the code of DAPE's authors.
     later, eps
         See :func:`fire_inputs`.
 
     Returns
     -------
-    Equation ``def-fire``.
+    Hooks with ``bias``. Equation ``def-fire``.
 
     Raises
     ------

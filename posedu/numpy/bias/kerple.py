@@ -1,4 +1,4 @@
-"""KERPLE: biases of the logarithm of the distance, or of a power of it."""
+"""KERPLE: biases that fall with the logarithm or with a power of the distance."""
 
 import numpy as np
 from jaxtyping import Float
@@ -18,12 +18,14 @@ def kerple_log_bias(
     r2: PerHead | float,
     r3: PerHead | float = 1.0,
 ) -> Float[Array, "*heads_and_shape"]:
-    """The bias −r1 log(1 + r2 t^r3) of the distance t (arXiv 2205.09921, Cor. 1).
+    """KERPLE's logarithmic bias −r1 log(1 + r2 t^r3) at each distance t.
+
+    arXiv 2205.09921, Corollary 1.
 
     Parameters
     ----------
     offsets
-        Query position minus key position, finite.
+        Query position minus key position, finite; t is its size.
     r1, r2
         Positive: one number, or one for each head.
     r3
@@ -31,7 +33,7 @@ def kerple_log_bias(
 
     Returns
     -------
-    ``[*shape]``, or ``[heads, *shape]``. Equation ``def-kerple``.
+    float64 array ``[*shape]``, or ``[heads, *shape]``. Equation ``def-kerple``.
 
     Raises
     ------
@@ -46,7 +48,7 @@ def kerple_log_bias(
 def kerple_power_bias(
     offsets: Positions, *, r1: PerHead | float, r2: PerHead | float
 ) -> Float[Array, "*heads_and_shape"]:
-    """The bias −r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
+    """KERPLE's power bias −r1 t^r2 at each distance t (arXiv 2205.09921, Corollary 1).
 
     ``r1`` is positive, ``r2`` in (0, 2]. Otherwise as :func:`kerple_log_bias`.
     """
@@ -55,7 +57,7 @@ def kerple_power_bias(
 
 
 def _positive(name: str, value: PerHead | float, t: Array) -> Array:
-    """Return ``value``, broadcast to the distances ``t``, if it is positive."""
+    """Return ``value``, shaped to broadcast with distances ``t``, if it is positive."""
     value = np.asarray(value, dtype=float)
     if value.ndim > 1 or not (np.isfinite(value) & (value > 0)).all():
         raise ValueError(
@@ -66,7 +68,7 @@ def _positive(name: str, value: PerHead | float, t: Array) -> Array:
 
 
 def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
-    """Return ``value`` as :func:`_positive` if it is at most 2."""
+    """Return ``value``, shaped to broadcast with distances ``t``, if in (0, 2]."""
     if (np.asarray(value) > 2).any():
         raise ValueError(f"{name} must be at most 2, got {value}")
     return _positive(name, value, t)
@@ -79,24 +81,24 @@ def kerple_log(
     logit_r3: PerHead | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """Return the attention hooks of KERPLE's logarithm (arXiv 2205.09921, Corollary 1).
+    """Return the attention hooks of KERPLE's logarithmic bias.
 
-    Trained are numbers without bounds, of each head: r = e^log_r, and 2σ(logit_r) for
-    an exponent.
+    arXiv 2205.09921, Corollary 1. The trained parameters are unbounded numbers, one for
+    each head: r = e^log_r, and r = 2σ(logit_r) for an exponent.
 
     Parameters
     ----------
     log_r1, log_r2
-        Of the bias −r1 log(1 + r2 t) of the distance t.
+        Parameters of the bias −r1 log(1 + r2 t) of the distance t.
     logit_r3
-        Of the form of three parameters, −r1 log(1 + r2 t^r3).
+        Exponent of the form with three parameters, −r1 log(1 + r2 t^r3).
     scaling
         Terms divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
         products alone (the authors' code).
 
     Returns
     -------
-    Equation ``def-kerple``.
+    Hooks with ``bias``. Equation ``def-kerple``.
 
     Raises
     ------
@@ -123,20 +125,24 @@ def kerple_power(
     logit_r4: PerHead | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """Return the attention hooks of KERPLE's power (arXiv 2205.09921, Corollary 1).
+    """Return the attention hooks of KERPLE's power bias.
+
+    arXiv 2205.09921, Corollary 1.
 
     Parameters
     ----------
     log_r1, logit_r2
-        Of the bias −r1 t^r2 of the distance t.
+        Parameters of the bias −r1 t^r2 of the distance t: r = e^log_r, r = 2σ(logit_r).
     log_r3, logit_r4
-        Of the form with a weight, where products are multiplied by e^(−r3 t^r4).
+        Parameters of the form with a weight, where the products of queries and keys are
+        multiplied by e^(−r3 t^r4).
     scaling
-        See :func:`kerple_log`, where trained numbers are explained, too.
+        See :func:`kerple_log`.
 
     Returns
     -------
-    Equation ``def-kerple``.
+    Hooks with ``bias``, or with ``logits`` for the form with a weight. Equation
+    ``def-kerple``.
 
     Raises
     ------

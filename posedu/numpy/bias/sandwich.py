@@ -19,7 +19,9 @@ Array = np.ndarray
 def sandwich_sum(
     offsets: Positions, *, width: int, index_from: int
 ) -> Float[Array, "*shape"]:
-    """The sum Σ cos((i − j) 10000^(−2k/width)) over width/2 indices k, of each offset.
+    """Sandwich's sum for each offset i − j: Σ cos((i − j) 10000^(−2k/width)).
+
+    The sum runs over width/2 indices k.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ def sandwich_sum(
     width
         Features of the sinusoidal encoding, even; the head dimension has no part in it.
     index_from
-        The first index: 1, as the formula counts, or 0, as sinusoidal tables do.
+        The first index k: 1, as the formula counts, or 0, as sinusoidal tables do.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def sandwich(
 ) -> Hooks:
     """Return the attention hooks of Sandwich.
 
-    The bias is the sum over the head's ratio (arXiv 2212.10356).
+    The bias is :func:`sandwich_sum` divided by the head's ratio (arXiv 2212.10356).
 
     Parameters
     ----------
@@ -65,14 +67,14 @@ def sandwich(
     width, index_from
         See :func:`sandwich_sum`.
     diagonal
-        ``"kept"``: the sum as it is, width/2 at distance 0. ``"zero"``: less width/2,
-        as NeMo's code; softmax ignores the difference.
+        ``"kept"``: the sum as it is, width/2 at distance 0. ``"zero"``: width/2 is
+        subtracted, as in NeMo's code; softmax ignores the difference.
     compression
         The largest ratio, that of the last head. Default 8.
 
     Returns
     -------
-    Equation ``def-sandwich``.
+    Hooks with ``bias``. Equation ``def-sandwich``.
 
     Raises
     ------

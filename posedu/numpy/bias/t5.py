@@ -17,7 +17,7 @@ def t5_buckets(
     buckets: int = 32,
     distance: int = 128,
 ) -> Int[Array, "*shape"]:
-    """The bucket of each offset i − j, without a logarithm that could round.
+    """T5's bucket of each offset i − j, exact: no logarithm is computed and rounded.
 
     Half of the buckets hold one distance each, the other half distances up to
     ``distance`` on a logarithmic scale; farther ones share the last (arXiv 1910.10683
@@ -31,7 +31,8 @@ def t5_buckets(
         Whether later keys have half of the buckets to themselves (encoders), or all
         share bucket 0 (decoders, which mask them).
     buckets, distance
-        Defaults: T5's.
+        Number of buckets, and distance where the logarithmic scale ends. Defaults 32
+        and 128, T5's.
 
     Returns
     -------
@@ -52,10 +53,10 @@ def t5_buckets(
 
 
 def _starts(single: int, distance: int) -> list[int]:
-    """The first distance of each bucket of a side.
+    """The smallest distance in each bucket of one side (keys before or after a query).
 
-    The t-th after the e single ones starts at the first n ≥ e (distance/e)^(t/e): the
-    first with n^e e^t ≥ e^e distance^t.
+    After the e = ``single`` buckets of one distance each, the t-th bucket starts at the
+    first n ≥ e (distance/e)^(t/e): the first with n^e e^t ≥ e^e distance^t.
     """
     starts, n, e = list(range(single)), single, single
     for t in range(e):
@@ -70,18 +71,19 @@ def t5(
 ) -> Hooks:
     """Return the attention hooks of T5's bias.
 
-    Logits are not divided by √d (arXiv 1910.10683 §2.1).
+    The bias is a trained number for each head and bucket of :func:`t5_buckets`; logits
+    are not divided by √d (arXiv 1910.10683 §2.1).
 
     Parameters
     ----------
     table
-        The trained numbers, of each head and bucket.
+        The trained numbers, one for each head and bucket.
     bidirectional, distance
         See :func:`t5_buckets`.
 
     Returns
     -------
-    Equation ``def-t5``.
+    Hooks with ``scale`` and ``bias``. Equation ``def-t5``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Gated encodings, the reference implementation: a module an encoding."""
+"""Gated positional encodings in NumPy (reference), one module for each encoding."""
 
 from posedu.numpy.gated.cope import (
     contextual_positions,

@@ -1,4 +1,4 @@
-"""CoPE: positions counted by gates of the content."""
+"""CoPE: contextual positions, which count keys by gates computed from their content."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,10 +21,11 @@ def contextual_positions(
     largest: int,
     mask: Bool[Array, "*rows queries keys"] | None = None,
 ) -> Float[Array, "*rows queries keys"]:
-    """Positions p_ij = Σ σ(gate logit of i and l) over l = j … i, at most ``largest``.
+    """CoPE's position p_ij of each key j for query i: the sum of the gates from j to i.
 
-    arXiv 2405.18719. Equation ``def-cope-position``. The last query stands at the
-    last key; keys after a query, or not in ``mask``, count nothing.
+    p_ij = Σ σ(gate logit of i and l) over l = j … i, at most ``largest`` (arXiv
+    2405.18719). Equation ``def-cope-position``. The last query has the position of the
+    last key; gates of keys after a query, or not in ``mask``, count as 0.
 
     Raises
     ------
@@ -53,10 +54,11 @@ def contextual_positions(
 def interpolated_vectors(
     positions: Float[Array, "*rows queries keys"], table: Float[Array, "*heads d npos"]
 ) -> Float[Array, "*rows queries keys d"]:
-    """Interpolate e[p] between its neighbors: the fraction of p weighs the *ceiling*.
+    """CoPE's vector e[p] at each real position p, interpolated between table columns.
 
-    The straightforward form (arXiv 2405.18719): a vector for every query and key.
-    Equation ``def-cope-interpolation``.
+    The fraction of p is the weight of the *ceiling*'s column. The straightforward form
+    (arXiv 2405.18719): a vector for every query and key. Equation
+    ``def-cope-interpolation``.
     """
     table = require_floats("table", table)
     positions = _require_counted(positions, table.shape[-1:])
@@ -74,7 +76,7 @@ def interpolated_vectors(
 
 
 def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
-    """Return ``positions`` if the table has rows around each of them, else raise."""
+    """Return ``positions`` as float64 if all are in 0 … npos − 1, else raise."""
     positions = require_floats("positions", positions)
     largest = npos[0] - 1 if npos else -1
     outside = ~((positions >= 0) & (positions <= largest))
@@ -86,7 +88,7 @@ def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
 
 
 def _columns(table: Array, index: Array) -> Array:
-    """Return column ``index`` of the table, that of each head if it has heads."""
+    """Return columns ``index`` of ``table``, from each head's own table if per head."""
     if table.ndim == 2:
         return table.T[index]
     heads = np.arange(len(table)).reshape(-1, 1, 1)
@@ -97,10 +99,11 @@ def interpolated_scalars(
     positions: Float[Array, "*rows queries keys"],
     values: Float[Array, "*rows queries npos"],
 ) -> Float[Array, "*rows queries keys"]:
-    """Interpolate u[p] between its neighbors, for numbers u = q · e[0 … npos − 1].
+    """CoPE's product u[p] = q · e[p] at each real p, interpolated between ``values``.
 
-    The optimized form: the same as q · e[p], since the inner product is linear
-    (``eq-cope-scalars``).
+    ``values`` are q · e[0 … npos − 1] for each query q. This is the optimized form: the
+    interpolated product equals the product of q with the interpolated vector e[p],
+    since the inner product is linear (``eq-cope-scalars``).
     """
     values = require_floats("values", values)
     positions = _require_counted(positions, values.shape[-1:])
@@ -124,25 +127,29 @@ def cope(
     gates: CoPEGates = "content",
     gate_keys_weight: Float[Array, "features d_model"] | None = None,
 ) -> Hooks:
-    """Return the attention hooks of CoPE (arXiv 2405.18719), the optimized form.
+    """Return the attention hooks of CoPE (arXiv 2405.18719) in its optimized form.
+
+    The bias is q · e[p] at :func:`contextual_positions` p.
 
     Parameters
     ----------
     table
-        The vectors e[0 … npos − 1] as columns, shared by the heads or one a head.
+        The vectors e[0 … npos − 1] as columns, one table for all heads or one for each.
     scaling
         Terms divided by √d. ``"code"``: content, gates and bias (the authors'
         default). ``"bias unscaled"``: content and gates (their ``cope_nodiv``, and
         x-transformers). ``"paper"``: nothing, as its formulas.
     gates
-        The counterpart of a gate's query: ``"content"``, the key (default),
-        ``"values"``, the value, or ``"keys"``, a key of its own.
+        Vector of a token by which the query is multiplied in a gate's logit:
+        ``"content"``, the key (default), ``"values"``, the value, or ``"keys"``, a
+        separate key for gates.
     gate_keys_weight
-        The projection ``[heads · d, d_model]`` of those.
+        Projection ``[heads · d, d_model]`` of the layer's input to the separate keys of
+        ``gates="keys"``.
 
     Returns
     -------
-    For causal attention. Equation ``def-cope``.
+    Hooks with ``scale`` and ``bias``, for causal attention. Equation ``def-cope``.
 
     Raises
     ------

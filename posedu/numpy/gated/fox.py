@@ -1,4 +1,4 @@
-"""FoX: a gate at every token decides how much of the past is forgotten."""
+"""FoX (forgetting transformer): each token's gate sets how much past is forgotten."""
 
 import numpy as np
 from jaxtyping import Float
@@ -22,9 +22,10 @@ def log_gates(
     gate_weight: Float[Array, "heads d_model"],
     gate_bias: Float[Array, "heads"],
 ) -> Float[Array, "*batch heads tokens"]:
-    """The logarithm of σ(w · x + b), every token's gate, from the layer's input.
+    """The logarithm of each head's forget gate σ(w · x + b) at every token.
 
-    arXiv 2503.02130. Equation ``def-gate``.
+    x is the token's vector in the layer's input (arXiv 2503.02130). Equation
+    ``def-gate``.
 
     Raises
     ------
@@ -47,9 +48,10 @@ def log_gates(
 def forget_bias(
     log_gates: Float[Array, "*heads tokens"],
 ) -> Float[Array, "*heads tokens tokens"]:
-    """The bias D_ij = Σ log f_l over l = j + 1 … i for j ≤ i, 0 above the diagonal.
+    """FoX's bias D_ij of query i and key j: the sum of the log gates after j up to i.
 
-    As a difference of cumulative sums, c_i − c_j (arXiv 2503.02130). Added to
+    D_ij = Σ log f_l over l = j + 1 … i for j ≤ i, and 0 above the diagonal, computed as
+    a difference of cumulative sums, c_i − c_j (arXiv 2503.02130). The bias is added to
     the logits after their division by √d. Equation ``def-forget``.
 
     Raises
@@ -80,21 +82,23 @@ def fox(
 ) -> Hooks:
     """Return the attention hooks of FoX.
 
-    The bias is D, of gates that the layer's input sets (arXiv 2503.02130).
+    The bias is :func:`forget_bias` of gates computed from the layer's input (arXiv
+    2503.02130).
 
     Parameters
     ----------
     gate_bias
-        b, of each head.
+        The bias b of each head's gate σ(w · x + b).
     gate_weight
-        w, of each head. Default: none, so that gates are the same for all tokens.
+        The weight w of each head's gate. Default: 0, so that all tokens have the same
+        gate.
     form
-        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which has the same
-        softmax (``eq-fox-key``).
+        Form of the bias. ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which has
+        the same softmax (``eq-fox-key``).
 
     Returns
     -------
-    For causal attention. Equation ``def-fox``.
+    Hooks with ``bias``, for causal attention. Equation ``def-fox``.
 
     Raises
     ------
@@ -133,11 +137,13 @@ def fox_pro(
     out_gate_weight: Float[Array, "d_model d_model"] | None = None,
     output_gate: OutputGate | None = "sigmoid",
 ) -> Float[Array, "tokens d_model"]:
-    """The whole FoX (Pro) block (arXiv 2503.02130); optional parts may be left out.
+    """Output of the attention block FoX (Pro) (arXiv 2503.02130), from a layer's input.
 
-    Weights are ``[out, in]`` as in PyTorch. Shift, key norm, attention, output norm,
-    output gate (``"sigmoid"``, the paper, or ``"silu"``, which the authors' code has
-    too; ``None`` allows none), projection: in this order. Equation ``def-fox-pro``.
+    Weights are ``[out, in]`` as in PyTorch; optional ones may be ``None``. The block
+    applies, in this order: shift of keys and values by a token, norm of queries and
+    keys, attention, output norm, output gate (``"sigmoid"``, the paper, or ``"silu"``,
+    which the authors' code has too; ``None`` allows none), output projection. Equation
+    ``def-fox-pro``.
 
     Raises
     ------
@@ -177,7 +183,7 @@ def fox_pro(
 
 
 def _require_block(given: dict[str, Array]) -> None:
-    """Raise unless the arrays of a block fit each other."""
+    """Raise unless the arrays of :func:`fox_pro` are floats of shapes that fit."""
     x, b = np.shape(given["x"]), np.shape(given["encoding_gate_bias"])
     if len(x) != 2 or len(b) != 1 or not b[0] or x[1] % b[0]:
         raise ValueError(
@@ -204,20 +210,20 @@ def _require_block(given: dict[str, Array]) -> None:
 def _shift(
     t: Float[Array, "heads tokens d"], alpha: Float[Array, "heads tokens"]
 ) -> Float[Array, "heads tokens d"]:
-    """Mix each token with the one before it (0 before the first), by the weight α."""
+    """Mix each token's vector with the previous token's (0 at first), by weight α."""
     before = np.concatenate((np.zeros_like(t[:, :1]), t[:, :-1]), axis=1)
     return alpha[..., None] * before + (1 - alpha[..., None]) * t
 
 
 def sigmoid(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The logistic function σ(x), without overflow."""
+    """The logistic function σ(x) = 1/(1 + e^(−x)), without overflow."""
     return np.exp(-np.logaddexp(0.0, -x))
 
 
 def rms_norm(
     x: Float[Array, "heads tokens d"], gain: Float[Array, "heads d"], *, eps: float
 ) -> Float[Array, "heads tokens d"]:
-    """Divide each vector by the root of its mean square, times its head's gain."""
+    """RMS norm: divide each vector by its root mean square, multiply by its gain."""
     size = np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps)
     return x / size * gain[:, None]
 
@@ -225,10 +231,11 @@ def rms_norm(
 def constant_gate_bias(
     heads: int, *, shortest: float, longest: float
 ) -> Float[Array, "heads"]:
-    """Gate biases b with σ(b) = e^(−1/T), for time scales T spaced evenly in log T.
+    """FoX's constant gate bias b of each head: σ(b) = e^(−1/T) for a time scale T.
 
-    The authors' data-independent and fixed gates (arXiv 2503.02130). With one of
-    them a head is ALiBi of slope 1/T. Equation ``eq-fox-alibi``.
+    The T of the heads are spaced evenly in log T, from ``shortest`` to ``longest``.
+    These are the authors' data-independent and fixed gates (arXiv 2503.02130). A head
+    with such a gate is ALiBi with slope 1/T. Equation ``eq-fox-alibi``.
     """
     require_dimension("heads", heads, 1)
     require_times(shortest, longest)

@@ -1,4 +1,4 @@
-"""Relative position vectors, the reference implementation: a module an encoding."""
+"""Relative position vectors in NumPy (reference), one module for each encoding."""
 
 from posedu.numpy.relative.deberta import deberta, deberta_rows
 from posedu.numpy.relative.inkling import inkling, log_temperature

@@ -1,4 +1,4 @@
-"""DeBERTa: content–content, content–position and position–content terms."""
+"""DeBERTa: logits of content–content, content–position and position–content terms."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,15 +11,15 @@ from posedu.numpy.relative.tupe import by_head, project
 
 Array = np.ndarray
 
-EPSILON = 1e-7  # of the norm
+EPSILON = 1e-7  # added to the variance in the layer norm
 
 
 def deberta_rows(
     offsets: Positions, *, span: int, rows: DeBERTaRows, distance: int = 512
 ) -> Int[Array, "*shape"]:
-    """The row δ of the table for an offset i − j, 0 … 2 span − 1.
+    """Row δ of DeBERTa's table of relative position vectors, for each offset i − j.
 
-    An offset that is no integer is rounded down.
+    Rows are 0 … 2 span − 1. An offset that is no integer is rounded down.
 
     Parameters
     ----------
@@ -30,16 +30,17 @@ def deberta_rows(
     rows
         ``"paper"``: i − j + k, clipped to 0 … 2k − 1 (arXiv 2006.03654 eq. 3; v1).
         ``"microsoft"``: as the authors' code for v2 and v3 since 2023. Offsets up to
-        k/2 on both sides have a row each, farther ones up to ``distance`` − 1 share the
-        rest on a logarithmic scale, rounded up, and all beyond count as that.
-        ``"transformers"`` (and the authors' code of 2021): the same, but the scale goes
-        on; so offsets from −``distance`` down have row 0, which the other never reads.
+        k/2 on both sides have a row each. Offsets up to ``distance`` − 1 share the
+        other rows on a logarithmic scale, rounded up. Farther offsets have the row of
+        ``distance`` − 1. ``"transformers"`` (and the authors' code of 2021): as
+        ``"microsoft"``, but the scale goes on; so offsets from −``distance`` down have
+        row 0, which ``"microsoft"`` never reads.
     distance
         End of the logarithmic scale. Default 512 (v2 and v3, where k is 256).
 
     Returns
     -------
-    Integers. Equation ``def-deberta-row``.
+    Integer array. Equation ``def-deberta-row``.
 
     Raises
     ------
@@ -58,10 +59,11 @@ def deberta_rows(
 
 
 def _ends(single: int, distance: int) -> list[int]:
-    """The last distance of each row of a side, from that of ``single`` on.
+    """The largest distance of each row on one side, from the distance ``single`` on.
 
-    The t-th after it ends at the last n ≤ m r^(t/(m−1)), with m single rows and
-    m r = distance − 1: the last with n^(m−1) m^t ≤ (distance−1)^t m^(m−1).
+    With m = ``single`` rows of one distance each and m r = distance − 1, the t-th row
+    after them ends at the last n ≤ m r^(t/(m−1)): the last with
+    n^(m−1) m^t ≤ (distance−1)^t m^(m−1).
     """
     ends, n, m = [], single, single
     for t in range(m):
@@ -88,20 +90,20 @@ def deberta(
     arXiv 2006.03654 §3.1, eq. 4.
 
     The logits are q_i · k_j + q_i · K_δ(i,j) + k_j · Q_δ, all over √(3d), where Q and K
-    are projections of the vectors P of offsets.
+    are projections of the table P, which has a vector for each row δ of offsets.
 
     Parameters
     ----------
     table
-        P, ``[2 span, d_model]``: of all layers together in DeBERTa.
+        P, ``[2 span, d_model]``: shared by all layers in DeBERTa.
     query_weight, key_weight
         The projections of all heads, ``[heads · d, d_model]``: the layer's own for P
         (v1), or those of its queries and keys (v2 and v3).
     rows, distance
         See :func:`deberta_rows`.
     index
-        The row of Q in the product with the key. ``"paper"``: that of δ(j, i).
-        ``"code"``: that of δ(i, j), as the authors' code and transformers compute.
+        The row of Q in the product with the key. ``"paper"``: δ(j, i). ``"code"``:
+        δ(i, j), as the authors' code and transformers compute.
     query_bias
         Bias of the projection that makes Q (v1, v2 and v3). Default none (the paper). A
         bias of the keys, as v2 and v3 have it, adds the same to all logits of a query,
@@ -111,7 +113,7 @@ def deberta(
 
     Returns
     -------
-    Equation ``def-deberta``.
+    Hooks with ``scale`` and ``bias``. Equation ``def-deberta``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Inkling's relative logits: each token mixes a few learned curves of distance."""
+"""Inkling's relative logits: a bias that mixes a few learned curves of the distance."""
 
 import numpy as np
 from jaxtyping import Float
@@ -21,7 +21,10 @@ EPSILON = 1e-6  # added to a norm that is divided by
 def log_temperature(
     positions: Positions, *, floor: float | None, alpha: float
 ) -> Float[Array, "*shape"]:
-    """The temperature 1 + α ln max(1, (i + 1) / floor). Equation ``def-inkling-tau``.
+    """Inkling's temperature of a query at each position i, which multiplies its logits.
+
+    The temperature is 1 + α ln max(1, (i + 1) / floor), and 1 if ``floor`` is ``None``.
+    Equation ``def-inkling-tau``.
 
     Raises
     ------
@@ -48,8 +51,10 @@ def inkling(
 ) -> Hooks:
     """Return the attention hooks of Inkling's relative logits.
 
-    There is no paper on Thinking Machines' Inkling; this follows
-    ``models/inkling/modeling_inkling.py`` of transformers 5.23.0.
+    The bias of a query and key is a mixture of learned curves of their distance, with
+    coefficients from the query's token. There is no paper on Thinking Machines'
+    Inkling; the hooks follow ``models/inkling/modeling_inkling.py`` of transformers
+    5.23.0.
 
     Parameters
     ----------
@@ -57,23 +62,24 @@ def inkling(
         The map from a token's input to d_rel numbers for each head,
         ``[heads · d_rel, d_model]``.
     distance_basis
-        The learned curves: a number of each for the distances 0, 1, …,
-        table_length − 1; farther keys, and later ones, get 0.
+        The d_rel learned curves, each a number for the distances 0, 1, …,
+        table_length − 1; keys farther away, and keys after the query, get bias 0.
     divisor
-        The divisor of content: ``"width"``, d (Inkling, whose queries and keys are
-        normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
+        The divisor of q · k: ``"width"``, d (Inkling, whose queries and keys are
+        normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not
+        divided.
     r_proj_bias
-        Added to those numbers (x-transformers). Default none.
+        Added to the d_rel numbers of each head (x-transformers). Default none.
     r_scale, limit
-        Factors of those numbers, and the largest norm of the products: longer vectors
-        are shortened (Inkling-2: 8). Default none.
+        Factors of the d_rel numbers, and the largest norm of the vector of products:
+        longer vectors are shortened (Inkling-2: 8). Default none.
     floor, alpha
         Parameters of the temperature that multiplies all logits of a query; see
         :func:`log_temperature`. Default none (Inkling; Inkling-2 has floor 128000).
 
     Returns
     -------
-    Equation ``def-inkling``.
+    Hooks with ``rotate``, ``scale`` and ``bias``. Equation ``def-inkling``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Music Transformer: relative position vectors of keys, and the skew."""
+"""Music Transformer: relative position vectors of keys, and the skewing procedure."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -47,23 +47,25 @@ def music_transformer(
     beyond: BeyondOffsets,
     value_table: Float[Array, "*heads table_length d"] | None = None,
 ) -> Hooks:
-    """Return the attention hooks of relative attention.
+    """Return the attention hooks of Music Transformer's relative attention.
 
-    arXiv 1809.04281 eq. 3.
+    A learned vector of the offset is added to each key (arXiv 1809.04281 eq. 3), and
+    another to each value if ``value_table`` is given.
 
     Parameters
     ----------
     key_table
         Vectors of the offsets table_length − 1, …, 1, 0, for all heads or for each.
     beyond
-        The vector of a key at another offset: ``"zero"``, none (the authors' code), or
-        ``"clip"``, the vector of the nearest of these.
+        The vector of a key at an offset outside the table: ``"zero"``, none (the
+        authors' code), or ``"clip"``, the vector of the nearest offset in the table.
     value_table
-        The same for values (optional in the authors' code). Default none.
+        Vectors of the same offsets for values (optional in the authors' code). Default
+        none.
 
     Returns
     -------
-    For causal attention. Equation ``def-music``.
+    Hooks with ``bias`` and ``mix``, for causal attention. Equation ``def-music``.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def music_transformer(
     require_choice("beyond", beyond, BeyondOffsets)
 
     def near(tokens: Tokens, numbers: Array) -> Array:
-        """Replace the numbers of keys that have no vector by 0."""
+        """Replace ``numbers`` by 0 at keys whose offset has no vector in the table."""
         steps = np.floor(tokens.distances)
         has_one = (beyond == "clip") | ((steps >= 0) & (steps < table_length))
         return np.where(has_one, numbers, 0.0)

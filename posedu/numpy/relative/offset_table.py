@@ -1,4 +1,4 @@
-"""Products of queries with the rows of a table, and sums of weights by row."""
+"""Tables of relative position vectors: products with queries, weights summed by row."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ Array = np.ndarray
 def by_key(
     products: Float[Array, "heads queries rows"], row: Int[Array, "queries keys"]
 ) -> Float[Array, "heads queries keys"]:
-    """The product of each query with the row of each key's offset."""
+    """Pick each query's product with the table row of each key's offset."""
     row = np.broadcast_to(row, (len(products), *row.shape))
     return np.take_along_axis(products, row, axis=-1)
 
@@ -21,7 +21,7 @@ def by_row(
     row: Int[Array, "queries keys"],
     rows: int,
 ) -> Float[Array, "heads queries rows"]:
-    """The sum of each query's weights over the keys that have the same row."""
+    """Sum each query's weights over the keys whose offsets have the same table row."""
     sums = [np.where(row == r, weights, 0.0).sum(axis=-1) for r in range(rows)]
     return np.stack(sums, axis=-1)
 
@@ -29,7 +29,7 @@ def by_row(
 def require_table(
     name: str, table: Float[Array, "*heads rows d"], rows: int | None = None
 ) -> Array:
-    """Return the table as float64 if it has ``rows`` rows, or any rows for ``None``."""
+    """Return ``table`` as float64 if it has ``rows`` rows (None: any), else raise."""
     table = require_floats(name, table)
     wanted = "rows" if rows is None else f"{rows}"
     given = table.shape[-2] if table.ndim in (2, 3) else 0
@@ -44,12 +44,12 @@ def require_table(
 def optional_table(
     name: str, table: Float[Array, "*heads rows d"] | None, rows: int
 ) -> Array | None:
-    """Return the table, checked by :func:`require_table`, or ``None``."""
+    """Return ``table``, checked by :func:`require_table`, or ``None`` if not given."""
     return None if table is None else require_table(name, table, rows)
 
 
 def require_fitting(name: str, table: Array, like: Float[Array, "heads n d"]) -> None:
-    """Raise unless a table serves these heads and this width."""
+    """Raise unless ``table`` has the width and, if any, the heads of ``like``."""
     heads, _, d = like.shape
     if table.shape[:-2] not in ((), (heads,)) or table.shape[-1] != d:
         raise ValueError(

@@ -17,11 +17,12 @@ Array = np.ndarray
 
 
 def shaw_rows(offsets: Positions, *, past: int, future: int) -> Int[Array, "*shape"]:
-    """The row of the table that an offset i − j has, 0 … past + future.
+    """Row of Shaw's table of relative position vectors, for each offset i − j.
 
-    Row 0 is the offset ``past`` and all beyond, the last row −``future`` and all beyond
-    (arXiv 1803.02155 §3.2, where both are k). An offset that is no integer is rounded
-    down. Equation ``def-shaw-row``.
+    Row 0 serves the offset ``past`` and all larger ones, the last row, past + future,
+    serves −``future`` and all smaller ones (arXiv 1803.02155 §3.2, where ``past`` and
+    ``future`` are k). An offset that is no integer is rounded down. Equation
+    ``def-shaw-row``.
 
     Raises
     ------
@@ -40,24 +41,24 @@ def shaw(
     key_table: Float[Array, "*heads rows d"] | None = None,
     value_table: Float[Array, "*heads rows d"] | None = None,
 ) -> Hooks:
-    """Return the attention hooks of relative position vectors.
+    """Return the attention hooks of Shaw's relative position vectors.
 
-    arXiv 1803.02155 eq. 3 and 4.
-
-    No vector for each query and key is made: a query meets each row of the table once.
+    A learned vector of the offset is added to each key, and another to each value
+    (arXiv 1803.02155 eq. 3 and 4). No array has a vector for each (query, key) pair:
+    each query is multiplied by each row of the table once.
 
     Parameters
     ----------
     past, future
-        How many offsets before and after a query have a row of their own; farther keys
-        share the last (the paper's k is both).
+        Number of offsets before and after a query that have a row of their own; farther
+        keys share the last row (the paper's k is both).
     key_table, value_table
         Vectors of the offsets past, …, 1, 0, −1, …, −future, for all heads or for each;
         ``None`` for none (the paper's ablation; wav2vec2-BERT has keys alone).
 
     Returns
     -------
-    Equation ``def-shaw``.
+    Hooks with ``bias`` and ``mix``. Equation ``def-shaw``.
 
     Raises
     ------

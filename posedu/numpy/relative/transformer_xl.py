@@ -1,4 +1,4 @@
-"""Transformer-XL: four terms, of content and position of query and key."""
+"""Transformer-XL: logits of four terms, of content and position of query and key."""
 
 import numpy as np
 from jaxtyping import Float
@@ -31,15 +31,15 @@ def transformer_xl(
     position_weight
         W_R of all heads, one below the other: ``[heads · d, d_model]``.
     layout
-        Of the sinusoids: ``"interleaved"`` (arXiv 1706.03762, to which the paper
-        refers) or ``"half"`` (the authors' code, XLNet).
+        Layout of the sinusoids r: ``"interleaved"`` (arXiv 1706.03762, to which the
+        paper refers) or ``"half"`` (the authors' code, XLNet).
     clamp
-        Offsets farther than this count as this far (``clamp_len`` of the authors'
-        code). Default: none do.
+        Largest distance; larger offsets are clipped to it (``clamp_len`` of the
+        authors' code). Default ``None``: no offset is clipped.
 
     Returns
     -------
-    Equation ``def-xl``.
+    Hooks with ``bias``. Equation ``def-xl``.
 
     Raises
     ------

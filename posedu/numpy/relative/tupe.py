@@ -1,4 +1,4 @@
-"""TUPE: position–position correlations with projections of their own."""
+"""TUPE: logits of content plus a position–position term with separate projections."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ from posedu.numpy.bias.t5 import t5_buckets
 
 Array = np.ndarray
 
-EPSILON = 1e-5  # of the norm
+EPSILON = 1e-5  # added to the variance in the layer norm
 
 
 def tupe(
@@ -31,9 +31,9 @@ def tupe(
     """Return the attention hooks of TUPE's attention (arXiv 2006.15595 §3).
 
     The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is a
-    trained vector of position t; with ``relative`` (TUPE-R; without, TUPE-A) a number
-    of the offset's bucket more. All of it but q_i · k_j may be replaced by one number
-    where the query is at position 0, and by another where the key alone is.
+    trained vector of position t. With ``relative`` (TUPE-R; without, TUPE-A) a number
+    for the offset's bucket is added. All terms but q_i · k_j may be replaced by one
+    number where the query is at position 0, and by another where only the key is.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def tupe(
     first_token
         ``"numbers"``: position 0 is untied by two trained numbers (the paper).
         ``"rows"``: by the correlation of a further row, the table's first, with itself,
-        and by that of p_0 with itself (the authors' code). ``"tied"``: it is like any
-        other (the paper's ablation).
+        and by that of p_0 with itself (the authors' code). ``"tied"``: position 0 is
+        treated like any other (the paper's ablation).
     first
         The two numbers θ₁ and θ₂ of each head, for ``first_token="numbers"``.
     query_bias, key_bias
@@ -54,16 +54,16 @@ def tupe(
     norm_weight, norm_bias
         Parameters of a LayerNorm of the table (the authors' code). Default none.
     relative
-        A number for each head and bucket of T5's for both sides, see
-        :func:`posedu.numpy.bias.t5_buckets`. With ``first_token="rows"`` it has one
-        more, for the key at position 0; the query there has bucket buckets/2, which no
-        offset has.
+        A number for each head and each bidirectional bucket of T5, see
+        :func:`posedu.numpy.bias.t5_buckets`. With ``first_token="rows"`` a last column
+        is for the key at position 0; the query at position 0 has bucket buckets/2,
+        which no offset has.
     distance
-        Of T5's buckets. Default 128 (TUPE, T5).
+        Distance where the scale of T5's buckets ends. Default 128 (TUPE, T5).
 
     Returns
     -------
-    Equation ``def-tupe``.
+    Hooks with ``scale`` and ``bias``. Equation ``def-tupe``.
 
     Raises
     ------
@@ -128,7 +128,9 @@ def project(
     weight: Float[Array, "features d_model"],
     bias: Float[Array, "features"] | None,
 ) -> Float[Array, "rows features"]:
-    """A linear map of each row; ``name`` names its weight and bias in errors.
+    """Apply a linear map to each row: x · weightᵀ + bias.
+
+    ``name`` names the weight and the bias in error messages.
 
     Raises
     ------
@@ -155,12 +157,12 @@ def project(
 def by_head(
     rows: Float[Array, "rows features"], heads: int, d: int
 ) -> Float[Array, "heads rows d"]:
-    """The features of each head.
+    """Split the features of each row among the heads.
 
     Raises
     ------
     ValueError
-        Rows of another width.
+        Rows whose width is not heads · d.
     """
     if rows.shape[1] != heads * d:
         raise ValueError(
@@ -173,7 +175,7 @@ def by_head(
 def require_heads_of(
     name: str, numbers: Float[Array, "heads n"], heads: int, n: int | None = None
 ) -> Float[Array, "heads n"]:
-    """Return ``numbers`` if there are some for each head, else raise."""
+    """Return ``numbers`` as float64 if [heads, n] (None: any n > 0), else raise."""
     numbers = require_floats(name, numbers)
     if numbers.ndim != 2 or len(numbers) != heads or n not in (None, numbers.shape[1]):
         wanted = f"[{heads}, {'buckets' if n is None else n}]"
@@ -185,7 +187,7 @@ def require_heads_of(
 
 
 def _rows(positions: Float[Array, "tokens"], most: int) -> Int[Array, "tokens"]:
-    """Return positions as indices of the table's rows."""
+    """Return ``positions`` rounded down, as indices of table rows below ``most``."""
     if positions.ndim != 1:
         raise ValueError(
             "positions must be one number for each token, got shape "

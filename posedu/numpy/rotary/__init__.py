@@ -1,7 +1,7 @@
-"""Rotary encodings, the reference implementation: a module an encoding.
+"""Rotary encodings in NumPy (reference), one module for each encoding.
 
-Several share ``axes`` (positions with several coordinates) and ``generators`` (matrix
-exponentials of skew matrices).
+Several encodings share the modules ``grid`` (positions with several coordinates) and
+``generators`` (matrix exponentials of skew matrices).
 """
 
 from posedu.numpy.rotary.axial import axial, axial_frequencies

@@ -1,4 +1,4 @@
-"""Axial RoPE: each pair rotates by the coordinate of one axis."""
+"""Axial RoPE: each pair of features is rotated by one coordinate of the position."""
 
 import numpy as np
 from jaxtyping import Float
@@ -54,9 +54,10 @@ def axial(
     base: float = 100.0,
     axes: int = 2,
 ) -> Float[Array, "*batch tokens d"]:
-    """Axial RoPE (arXiv 2403.13298 Eq. 12–13): :func:`mixed` with one axis a pair.
+    """Rotate each pair of queries' or keys' features by its coordinate, as axial RoPE.
 
-    Arguments and errors as :func:`axial_frequencies` and :func:`mixed`. Equation
+    arXiv 2403.13298 Eq. 12–13: :func:`mixed` with :func:`axial_frequencies`, so that
+    each pair depends on one axis. Arguments and errors as these two functions. Equation
     ``def-axial``.
     """
     x = require_floats("x", x)

@@ -1,4 +1,4 @@
-"""ComRoPE: generators that commute."""
+"""ComRoPE: rotations by matrix exponentials of skew generators that commute."""
 
 import numpy as np
 from jaxtyping import Float
@@ -18,16 +18,17 @@ def comrope_ap(
     block: int,
     axes: int = 2,
 ) -> Float[Array, "*batch tokens d"]:
-    """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8). The hook ``rotate``.
+    """Rotate queries or keys by ComRoPE with an axial partition (for hook ``rotate``).
 
-    Block j rotates with coordinate j mod axes alone, by P_j − P_jᵀ.
+    arXiv 2506.03737 Eq. 8. Block j of the features is rotated by coordinate j mod axes
+    alone, with the generator P_j − P_jᵀ.
 
     Parameters
     ----------
     x, positions
-        As :func:`rotate_blocks`.
+        As :func:`rotate_by_generators`.
     matrices
-        The P_j; only P − Pᵀ matters.
+        The matrices P_j; only P_j − P_jᵀ matters.
     block
         Block size b, even; the paper's main experiments use 8.
     axes
@@ -40,8 +41,8 @@ def comrope_ap(
     Raises
     ------
     TypeError, ValueError
-        As :func:`rotate_blocks`; an odd ``block``; a number of blocks that ``axes``
-        does not divide.
+        As :func:`rotate_by_generators`; an odd ``block``; a number of blocks that
+        ``axes`` does not divide.
     """
     require_block_size(require_block(block), matrices)
     return rotate_by_generators(x, positions, ap_generators(matrices, axes=axes))
@@ -50,7 +51,7 @@ def comrope_ap(
 def ap_generators(
     matrices: Float[Array, "*heads blocks block block"], *, axes: int = 2
 ) -> Float[Array, "*heads axes blocks block block"]:
-    """The generators of :func:`comrope_ap`."""
+    """ComRoPE-AP's skew generators: P_j − P_jᵀ of block j for axis j mod axes, or 0."""
     difference = _skew_part(matrices)
     blocks = difference.shape[-3]
     axes = require_dimension("axes", axes, 1)
@@ -67,17 +68,18 @@ def comrope_ld(
     multipliers: Float[Array, "*#heads axes blocks"],
     block: int,
 ) -> Float[Array, "*batch tokens d"]:
-    """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
+    """Rotate queries or keys by ComRoPE with linearly dependent generators.
 
-    Block j rotates by θ_kj (P_j − P_jᵀ) with coordinate k. The hook ``rotate``.
+    arXiv 2506.03737 Eq. 10. Block j of the features is rotated by coordinate k with the
+    generator θ_kj (P_j − P_jᵀ). For the hook ``rotate``.
 
     Parameters
     ----------
     x, positions, matrices, block
         As :func:`comrope_ap`.
     multipliers
-        The θ: for each head (the paper), or ``[axes, blocks]`` for all heads (the
-        authors' code).
+        The factors θ: for each head (the paper), or ``[axes, blocks]`` for all heads
+        (the authors' code).
 
     Returns
     -------
@@ -86,8 +88,8 @@ def comrope_ld(
     Raises
     ------
     TypeError, ValueError
-        As :func:`rotate_blocks`; an odd ``block``; multipliers of another number of
-        blocks.
+        As :func:`rotate_by_generators`; an odd ``block``; multipliers of another number
+        of blocks.
     """
     require_block_size(require_block(block), matrices)
     return rotate_by_generators(x, positions, ld_generators(matrices, multipliers))
@@ -97,7 +99,7 @@ def ld_generators(
     matrices: Float[Array, "*heads blocks block block"],
     multipliers: Float[Array, "*#heads axes blocks"],
 ) -> Float[Array, "*heads axes blocks block block"]:
-    """The generators of :func:`comrope_ld`."""
+    """ComRoPE-LD's skew generators: θ_kj (P_j − P_jᵀ) for block j on axis k."""
     difference = _skew_part(matrices)
     theta = require_floats("multipliers", multipliers)
     blocks, heads = difference.shape[-3], difference.shape[:-3]

@@ -31,9 +31,9 @@ Array = np.ndarray
 def kept_frequencies(
     d: int, *, length: int, base: float = 10000.0
 ) -> Float[Array, "kept"]:
-    """RoPE's frequencies from the floor 2π/length on: full turns in training.
+    """RoPE's frequencies of at least 2π/length, which make a full turn in training.
 
-    arXiv 2412.17739 §3.3. Equation ``def-fope-floor``.
+    FoPE keeps these frequencies (arXiv 2412.17739 §3.3). Equation ``def-fope-floor``.
 
     Parameters
     ----------
@@ -72,15 +72,16 @@ def fope_table(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> tuple[Float[Array, "*table tokens pairs"], Float[Array, "*table tokens pairs"]]:
-    """The two series of every pair: Σ_l cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp.
+    """FoPE's cosine and sine series for every pair of features at each position x.
 
-    Equation ``def-fope``. Pairs without a series, the slowest, are padded.
+    The series of pair p are Σ_l cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp. Equation
+    ``def-fope``. Pairs without a series, the slowest, are padded.
 
     Parameters
     ----------
     positions
-        Finite reals, ``[*rows, tokens]``. With coefficients for each head the last of
-        those rows is 1 or the heads.
+        Finite reals, ``[*rows, tokens]``. With coefficients for each head the last axis
+        of ``rows`` has size 1 or the number of heads.
     d, length, base
         As :func:`kept_frequencies`.
     cos_coefficients, sin_coefficients
@@ -152,11 +153,11 @@ def fope(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> Float[Array, "*batch tokens d"]:
-    """FoPE as the authors' code applies it: the series on every token's features.
+    """Apply FoPE to queries or keys as the authors' code does, token by token.
 
-    Pair (a, b) becomes (C a − S b, S a + C b) with the two series of
-    :func:`fope_table`: in general no rotation, and not relative (``eq-fope-mixing``).
-    The hook ``rotate``.
+    Each pair of features (a, b) becomes (C a − S b, S a + C b), with the two series C
+    and S of :func:`fope_table` at the token's position. In general this is no rotation,
+    and scores are not relative (``eq-fope-mixing``). For the hook ``rotate``.
 
     Parameters
     ----------
@@ -165,8 +166,8 @@ def fope(
     positions
         Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
     cos_coefficients, sin_coefficients, length, padding, base, fourier_dim, normalize
-        As :func:`fope_table`; with a first axis of heads where ``x`` is
-        ``[…, heads, tokens, d]``; of more heads, neighbors share them.
+        As :func:`fope_table`. Coefficients may have a first axis of heads where ``x``
+        is ``[…, heads, tokens, d]``; if ``x`` has more heads, neighbors share them.
     layout
         See :func:`posedu.numpy.rotary.pairs`.
 
@@ -205,7 +206,10 @@ def _table_for(
     sin_coefficients: Float[Array, "*heads kept series"],
     **series: Any,
 ) -> tuple[Float[Array, "*table places pairs"], Float[Array, "*table places pairs"]]:
-    """Return :func:`fope_table` with the coefficients repeated for the heads of x."""
+    """Return FoPE's series (:func:`fope_table`) for every head of ``x``.
+
+    Coefficients of fewer heads are repeated.
+    """
     c = require_floats("cos_coefficients", cos_coefficients)
     s = require_floats("sin_coefficients", sin_coefficients)
     return fope_table(
@@ -232,13 +236,14 @@ def fope_scores(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> Float[Array, "*heads queries keys"]:
-    """FoPE as the paper writes it: the series of the offset, on the scores.
+    """Attention scores of FoPE as the paper writes it, with the series of each offset.
 
     Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
-    times conjugate key pair (arXiv 2412.17739 Eq. 12). Relative by construction, and
-    no hook of :func:`fope` gives it: it costs a series for every query and key.
-    Equation ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key
-    heads than heads, each serves a group of neighbors. Not divided by √d.
+    times conjugate key pair (arXiv 2412.17739 Eq. 12). The scores are relative by
+    construction and not divided by √d. :func:`fope` on queries and keys can't give
+    them: a series for every query and key must be computed. Equation
+    ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key heads than
+    query heads, each key head serves a group of neighboring query heads.
     """
     q, k = require_floats("q", q), require_floats("k", k)
     if (
@@ -286,9 +291,10 @@ def fope_offset(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> Hooks:
-    """Return the attention hooks of FoPE on the scores: :func:`fope_scores` over √d.
+    """Return the attention hooks of FoPE as the paper writes it.
 
-    Arguments and errors as there. Equation ``def-fope-offset``.
+    The hook ``logits`` is :func:`fope_scores` divided by √d. Arguments and errors are
+    those of :func:`fope_scores`. Equation ``def-fope-offset``.
     """
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:

@@ -1,4 +1,4 @@
-"""Rotations by matrix exponentials of skew generators."""
+"""Rotations by matrix exponentials of skew-symmetric matrices, called generators."""
 
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from posedu.numpy.rotary.grid import for_heads_of
 
 Array = np.ndarray
 
-_COMBINATIONS = 16  # tries of a normal form
+_COMBINATIONS = 16  # random combinations of generators that normal_form tries
 
 
 def skew(entries: Float[Array, "*rows entries"]) -> Float[Array, "*rows block block"]:
-    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+    """The skew matrix A = U − Uᵀ, where U has ``entries`` above the diagonal, by row.
 
-    As LieRE's code has it (arXiv 2406.10322): a positive entry rotates clockwise.
+    Order and sign are those of LieRE's code (arXiv 2406.10322): a positive entry
+    rotates clockwise.
 
     Raises
     ------
@@ -46,9 +47,9 @@ def skew(entries: Float[Array, "*rows entries"]) -> Float[Array, "*rows block bl
 def rotations(
     positions: Positions, generators: Float[Array, "*heads axes blocks block block"]
 ) -> Float[Array, "*table tokens blocks block block"]:
-    """Rotations R(x) = exp(Σ_k x_k A_k), block by block, for positions of N axes.
+    """Rotation matrices R(x) = exp(Σ_k x_k A_k) of each position x, block by block.
 
-    Equation ``def-lie``.
+    x_k are a position's coordinates, A_k the generators. Equation ``def-lie``.
 
     Raises
     ------
@@ -68,10 +69,10 @@ def rotations(
 
 
 def exponential(a: Float[Array, "*rows b b"]) -> Float[Array, "*rows b b"]:
-    """The exponential exp(A) of skew matrices, by their imaginary eigenvalues.
+    """The matrix exponential exp(A) of skew matrices, from their imaginary eigenvalues.
 
-    Orthogonal but for rounding at any size of A. Its error is a few b u (1 + s), where
-    s is the norm of A, b its size and u the unit roundoff.
+    exp(A) is orthogonal but for rounding, however large A is. Its error is a few
+    b u (1 + s), where s is the norm of A, A is b × b and u is the unit roundoff.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def require_generators(
 
 
 def require_block_size(block: int, blocks: Float[Array, "*shape"]) -> None:
-    """Raise unless matrices are of the size ``block``."""
+    """Raise unless the matrices ``blocks`` are ``block`` × ``block``."""
     block = require_dimension("block", block, 1)
     if np.shape(blocks)[-2:] != (block, block):
         raise ValueError(
@@ -124,7 +125,9 @@ def rotate_blocks(
     x: Float[Array, "*batch tokens d"],
     rotation: Float[Array, "*rows tokens blocks block block"],
 ) -> Float[Array, "*batch tokens d"]:
-    """Multiply each block of b features by its own b × b matrix. See ``def-lie``.
+    """Multiply each block of b features of ``x`` by its own b × b matrix.
+
+    Equation ``def-lie``.
 
     Raises
     ------
@@ -154,7 +157,9 @@ def rotate_by_generators(
     positions: Positions,
     generators: Float[Array, "*heads axes blocks block block"],
 ) -> Float[Array, "*batch tokens d"]:
-    """Rotate the blocks of ``x`` by their :func:`rotations` at ``positions``.
+    """Rotate each block of features of ``x`` by exp(Σ_k x_k A_k) at position x.
+
+    The matrices are those of :func:`rotations` with the generators A_k.
 
     Parameters
     ----------
@@ -163,8 +168,8 @@ def rotate_by_generators(
     positions
         Integers or finite reals, ``[tokens, axes]`` or ``[batch, tokens, axes]``.
     generators
-        Skew matrices; with a first axis of heads where ``x`` is
-        ``[…, heads, tokens, d]``; of more heads, neighbors share them.
+        Skew matrices A_k. They may have a first axis of heads where ``x`` is
+        ``[…, heads, tokens, d]``; if ``x`` has more heads, neighbors share them.
 
     Raises
     ------
@@ -186,16 +191,17 @@ def rotate_by_generators(
 def normal_form(
     generators: Float[Array, "axes d d"],
 ) -> tuple[Float[Array, "d d"], Float[Array, "pairs axes"]]:
-    """A basis in which all commuting skew generators rotate the same planes.
+    """Find a basis in which all given commuting skew generators rotate the same planes.
 
     Returns an orthogonal Q and frequency vectors f_p with
     Qᵀ A_k Q = blockdiag_p(f_{p,k} J), features interleaved, and one more zero if d is
     odd: R(x) is RoPE-Mixed in the basis Q. Equation ``eq-com-normal``.
 
-    The equation holds to within 8 d³ N u times the largest norm of the N generators:
-    8 d u is the rounding of a Schur form, of a random combination of them, and d² N
-    what this loses where two planes come near each other in it. In at least four of
-    five combinations none of the (d/2)² pairs loses more.
+    The equation holds to within 8 d³ N u times the largest norm of the N generators.
+    8 d u is the rounding of the Schur form of a random combination of the generators.
+    d² N is the factor by which this rounding grows where two planes have nearly equal
+    frequencies in the combination. In at least four of five combinations none of the
+    (d/2)² pairs of planes loses more.
 
     Raises
     ------
@@ -232,7 +238,10 @@ def normal_form(
 
 
 def _planes(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """An orthogonal basis: neighbors span the planes that a skew matrix rotates."""
+    """Orthogonal basis of which columns 2n, 2n + 1 span a plane that ``a`` rotates.
+
+    Columns that ``a`` maps to 0 are last.
+    """
     from scipy.linalg import schur  # slow to import, and only this function needs it
 
     triangular, basis = schur(a)

@@ -1,4 +1,4 @@
-"""Positions with several coordinates, and parameters that heads share."""
+"""Positions of a grid's cells, and repetition of parameters that heads share."""
 
 import numpy as np
 from jaxtyping import Float
@@ -9,7 +9,7 @@ Array = np.ndarray
 
 
 def grid(*counts: int, coordinates: GridCoordinates) -> Float[Array, "tokens axes"]:
-    """Positions of the cells of a grid; the first coordinate varies fastest.
+    """Positions, as coordinates, of all cells of a grid; the first one runs fastest.
 
     ``grid(width, height)`` are the (x, y) of an image's patches, row by row.
 
@@ -45,10 +45,12 @@ def grid(*counts: int, coordinates: GridCoordinates) -> Float[Array, "tokens axe
 def for_heads_of(
     x: Float[Array, "*shape"], parameters: Float[Array, "*parameters"], axes: int
 ) -> Float[Array, "*repeated"]:
-    """Repeat the parameters of a head, their last ``axes``, for all that share them.
+    """Repeat the parameters of each head for all heads of ``x`` that share them.
 
-    Those of each head go with ``[…, heads, tokens, d]``. Where ``x`` has a multiple of
-    their heads, neighbors share them (grouped queries).
+    The last ``axes`` axes of ``parameters`` are those of one head, an axis before them
+    is of heads; without it ``parameters`` are returned unchanged. ``x`` is
+    ``[…, heads, tokens, d]``; where it has a multiple of the parameters' heads,
+    neighboring heads share parameters (grouped queries).
     """
     own = parameters.shape[:-axes]
     if not own:

@@ -19,7 +19,9 @@ AXES = 8
 
 
 def camera_matrix(poses: Positions) -> Float[Array, "*rows 4 4"]:
-    """The matrix ((R, t), (0, 1)) of each pose. Equation ``def-gta-camera``.
+    """The 4 × 4 camera matrix ((R, t), (0, 1)) of each pose.
+
+    Equation ``def-gta-camera``.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def camera_matrix(poses: Positions) -> Float[Array, "*rows 4 4"]:
 def inverse_camera_matrix(
     matrices: Float[Array, "*rows 4 4"],
 ) -> Float[Array, "*rows 4 4"]:
-    """The inverses of :func:`camera_matrix`: ((Rᵀ, −Rᵀ t), (0, 1))."""
+    """The inverse ((Rᵀ, −Rᵀ t), (0, 1)) of each camera matrix ((R, t), (0, 1))."""
     inverse = np.zeros_like(matrices)
     back = matrices[..., :3, :3].swapaxes(-1, -2)
     inverse[..., :3, :3] = back
@@ -59,7 +61,7 @@ def inverse_camera_matrix(
 
 
 def image_frequencies(image_dim: int) -> Float[Array, "pairs 2"]:
-    """The frequencies 2π, π, π/2, … of the pairs of u, and again of v."""
+    """GTA's frequency vectors for image coordinates: 2π, π, π/2, … for u, then v."""
     octaves = 2 * np.pi * 2.0 ** -np.arange(image_dim // 4)
     return np.kron(np.eye(2), octaves[:, None])
 

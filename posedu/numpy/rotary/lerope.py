@@ -1,4 +1,4 @@
-"""LeRoPE: trained frequencies."""
+"""LeRoPE: RoPE with trained frequencies."""
 
 from collections.abc import Sequence
 
@@ -21,10 +21,10 @@ def lerope(
     Parameters
     ----------
     frequencies
-        Those of the pairs.
+        RoPE's frequencies of the pairs of features.
     alpha
-        ``[pairs]``; 0 at the start of training. One row for all heads and layers in
-        Mistral-Large-4 (transformers 5.23.0), the one model that has it.
+        α, ``[pairs]``; 0 at the start of training. Mistral-Large-4 (transformers
+        5.23.0), the one model with LeRoPE, has one α for all heads and layers.
 
     Returns
     -------

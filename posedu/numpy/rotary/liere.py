@@ -1,4 +1,4 @@
-"""LieRE: free skew generators."""
+"""LieRE: rotations by matrix exponentials of skew generators with free entries."""
 
 import numpy as np
 from jaxtyping import Float
@@ -20,12 +20,14 @@ def liere(
     entries: Float[Array, "*heads axes blocks entries"],
     block: int,
 ) -> Float[Array, "*batch tokens d"]:
-    """LieRE (arXiv 2406.10322 §3): free skew generators. The hook ``rotate``.
+    """Rotate queries or keys by LieRE, whose skew generators have free entries.
+
+    arXiv 2406.10322 §3. For the hook ``rotate``.
 
     Parameters
     ----------
     x, positions
-        As :func:`rotate_blocks`.
+        As :func:`rotate_by_generators`.
     entries
         The b(b − 1)/2 free numbers of each generator; see :func:`skew`.
     block
@@ -38,7 +40,7 @@ def liere(
     Raises
     ------
     TypeError, ValueError
-        As :func:`rotate_blocks` and :func:`skew`; blocks of another size than
+        As :func:`rotate_by_generators` and :func:`skew`; blocks of another size than
         ``block``.
     """
     generators = skew(entries)

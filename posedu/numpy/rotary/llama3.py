@@ -1,4 +1,4 @@
-"""Llama 3's scaling: YaRN's by parts as the paper prints it, without temperature."""
+"""Llama 3's RoPE scaling: YaRN's formula by full turns, without attention factor."""
 
 import numpy as np
 from jaxtyping import Float
@@ -21,11 +21,11 @@ def llama3(
     Parameters
     ----------
     frequencies
-        Those of the pairs.
+        RoPE's frequencies of the pairs of features.
     factor
         s: 8 in Llama 3.1, 32 in 3.2, 16 in Llama 4 Scout.
     trained
-        L: 8192 in all of them.
+        L, the original training length: 8192 in all of these models.
     low, high
         ``low_freq_factor`` and ``high_freq_factor``, the full turns within L up to
         which a pair is interpolated and from which it is unchanged. Defaults 1 and 4

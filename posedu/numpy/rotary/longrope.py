@@ -1,4 +1,4 @@
-"""LongRoPE: a divisor for each pair, found by search."""
+"""LongRoPE: each pair's frequency is divided by a factor that was found by search."""
 
 import math
 from collections.abc import Sequence
@@ -24,12 +24,14 @@ def longrope(
     trained: int,
     length: int,
 ) -> Float[Array, "pairs"]:
-    """RoPE's frequencies divided by λ_p, of one list or another (arXiv 2402.13753).
+    """RoPE's frequencies divided by a list of factors, for short or for long texts.
+
+    The factors λ_p, one for each pair p, were found by search (arXiv 2402.13753).
 
     Parameters
     ----------
     frequencies
-        Those of the pairs.
+        RoPE's frequencies of the pairs of features.
     short, long
         λ for texts of up to L tokens, and for longer texts, ``[pairs]``, above 0.
     trained, length
@@ -70,10 +72,10 @@ def _divisors(
 
 
 def longrope_attention_factor(factor: float, *, trained: float) -> float:
-    """The attention factor: √(1 + ln s/ln L), 1 for s ≤ 1.
+    """LongRoPE's attention factor √(1 + ln s/ln L), or 1 for s ≤ 1.
 
-    Of Phi-3's code; the ``attention_factor`` of transformers' configurations replaces
-    it.
+    The formula is that of Phi-3's code; in transformers a configuration's
+    ``attention_factor`` replaces it.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ Array = np.ndarray
 
 
 def m_rope_axes(sections: Sequence[int], *, order: SectionOrder) -> Int[Array, "pairs"]:
-    """The axis of each pair.
+    """The position axis whose coordinate rotates each pair of features in M-RoPE.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def m_rope_axes(sections: Sequence[int], *, order: SectionOrder) -> Int[Array, "
 def m_rope_frequencies(
     sections: Sequence[int], *, order: SectionOrder, base: float = 10000.0
 ) -> Float[Array, "pairs axes"]:
-    """The frequency vectors of M-RoPE: ω_p on the axis of pair p.
+    """M-RoPE's frequency vector of each pair p: ω_p on the pair's axis, else 0.
 
     ω_p = base^(−2p/r) for r = 2 Σ ``sections`` features, as RoPE's. Arguments and
     errors as :func:`m_rope_axes`. Equation ``def-m-rope``.
@@ -77,10 +77,10 @@ def m_rope(
     layout: Layout,
     base: float = 10000.0,
 ) -> Float[Array, "*batch tokens d"]:
-    """Rotate pair p by ω_p times one coordinate of the token: the hook ``rotate``.
+    """Rotate pair p of features by ω_p times one of the token's coordinates (M-RoPE).
 
-    M-RoPE (arXiv 2409.12191 §2.1; interleaved, arXiv 2510.23095). Equation
-    ``def-m-rope``.
+    arXiv 2409.12191 §2.1; interleaved, arXiv 2510.23095. For the hook ``rotate``.
+    Equation ``def-m-rope``.
 
     Parameters
     ----------
@@ -127,9 +127,10 @@ def m_rope_positions(
 ) -> Int[Array, "tokens 3"]:
     """Positions (time, row, column) of a sequence of text, images and videos.
 
-    The first part begins at s = 0. Text of n tokens has three equal coordinates,
-    s, …, s + n − 1. A picture or video has (s + ⌊c·frame⌋, s + row, s + column), frame
-    by frame and row by row. Equation ``def-m-rope-positions``.
+    The sequence consists of parts. The first part begins at s = 0. A text of n tokens
+    has three equal coordinates, s, …, s + n − 1. A picture or video has
+    (s + ⌊c·frame⌋, s + row, s + column), frame by frame and row by row. Equation
+    ``def-m-rope-positions``.
 
     Parameters
     ----------

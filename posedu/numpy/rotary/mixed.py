@@ -1,4 +1,4 @@
-"""RoPE-Mixed: a frequency vector for each pair."""
+"""RoPE-Mixed: RoPE for several coordinates, with a frequency vector for each pair."""
 
 import numpy as np
 from jaxtyping import Float
@@ -18,9 +18,10 @@ def mixed(
     frequencies: Float[Array, "*heads pairs axes"],
     layout: Layout,
 ) -> Float[Array, "*batch tokens d"]:
-    """Rotate pair p of a token at position x by the angle f_p · x: the hook ``rotate``.
+    """Rotate pair p of features of a token at position x by the angle f_p · x.
 
-    RoPE-Mixed (arXiv 2403.13298 Eq. 14). Equation ``def-mixed``.
+    f_p is the frequency vector of pair p: RoPE-Mixed (arXiv 2403.13298 Eq. 14). For the
+    hook ``rotate``. Equation ``def-mixed``.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def mixed(
         token at the origin is not rotated.
     frequencies
         A vector for each pair, and for each head where ``x`` is
-        ``[…, heads, tokens, d]``; of more heads, neighbors share them.
+        ``[…, heads, tokens, d]``; if ``x`` has more heads, neighbors share them.
     layout
         See :func:`posedu.numpy.rotary.pairs`.
 

@@ -1,4 +1,4 @@
-"""Multi-head latent attention: a small vector in the cache, and a key with RoPE."""
+"""Multi-head latent attention: keys and values made of a small cached latent vector."""
 
 import numpy as np
 from jaxtyping import Float
@@ -27,29 +27,31 @@ def mla(
     kv_gain: Float[Array, "latent"] | None = None,
     base: float = 10000.0,
 ) -> Float[Array, "tokens d_model"]:
-    """Latent attention with decoupled RoPE, in full (arXiv 2405.04434 §2.1).
+    """Output of causal multi-head latent attention with RoPE, from a layer's input.
 
-    Keys and values are made from a latent vector of each token; RoPE rotates a
-    few more features of the query, and one key that all heads share. Optional arrays
-    may be left out. Equation ``def-cache-mla``.
+    arXiv 2405.04434 §2.1. Keys and values are made from a latent vector of each token;
+    RoPE rotates r more features of each query, and a key of r features that all heads
+    share (decoupled RoPE). Optional arrays may be ``None``. Equation ``def-cache-mla``.
 
     Parameters
     ----------
     x
-        One vector a token, any float dtype; computed in float64. Causal.
+        Input vectors, one for each token, any float dtype; computed in float64.
     positions
         Integers or finite reals, ``[tokens]``. Default 0, 1, 2, …
     heads
-        A head has as many features without RoPE as ``k_up_weight`` has rows for it, and
-        r with RoPE, the rows of ``kv_down_weight`` beyond the latent ones.
+        Number of heads. Each has as many features without RoPE as ``k_up_weight`` has
+        rows for a head, and r features with RoPE, where r is the number of rows of
+        ``kv_down_weight`` beyond the latent ones.
     layout, base
         See :func:`posedu.numpy.rotary.rope`.
     q_weight
-        For each head its rows without RoPE, then r with it; on x, or on the query's
-        latent vector where there is ``q_down_weight``.
+        For each head the rows for features without RoPE, then r rows for features with
+        RoPE. The weight applies to x, or with ``q_down_weight`` to the query's latent
+        vector.
     kv_down_weight
-        Rows of the latent vector, then r of the shared key. Weights are ``[out, in]``
-        as in PyTorch.
+        Rows that make the latent vector, then r rows that make the shared key. Weights
+        are ``[out, in]`` as in PyTorch.
     q_gain, kv_gain
         Gains of an RMS norm of the latent vectors, ε = 1e−6.
 
@@ -107,12 +109,12 @@ _ARRAYS = (
 def rms_norm(
     x: Float[Array, "tokens n"], gain: Float[Array, "n"], *, eps: float = 1e-6
 ) -> Float[Array, "tokens n"]:
-    """Divide each vector by the root of its mean square, times the gains."""
+    """RMS norm: divide each vector by its root mean square, multiply by the gains."""
     return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * gain
 
 
 def _require_shapes(given: dict[str, Array], heads: int) -> tuple[int, int]:
-    """Return the features of a head with RoPE and without, or raise if none fit."""
+    """Return a head's numbers of features with and without RoPE; check all shapes."""
     for name, array in given.items():
         if array.ndim != (1 if name.endswith("gain") else 2):
             axes = "[n]" if name.endswith("gain") else "[out, in]"

@@ -1,4 +1,4 @@
-"""NTK-aware scaling: a larger base, which interpolates the slowest pair alone."""
+"""NTK-aware RoPE scaling: a larger base, which slows slow pairs more than fast ones."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +10,9 @@ Array = np.ndarray
 
 
 def ntk(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pairs"]:
-    """RoPE's frequencies with the base b·s^{d/(d−2)} (arXiv 2309.00071 §3.1).
+    """RoPE's frequencies with the base b·s^{d/(d−2)} in place of b (NTK-aware scaling).
+
+    arXiv 2309.00071 §3.1.
 
     With n = d/2 pairs this is ω_p s^{−p/(n − 1)}: the fastest pair stays, the slowest
     is divided by s.
@@ -18,7 +20,8 @@ def ntk(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "p
     Parameters
     ----------
     frequencies
-        Those of the pairs, fastest first: b^{−2p/d}. A single pair stays as it is.
+        RoPE's frequencies b^{−2p/d} of the pairs, fastest first. The frequency of a
+        single pair stays as it is.
     factor
         s, a finite number above 0. HunYuan's ``alpha`` is this number.
 
@@ -42,17 +45,18 @@ def ntk(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "p
 def ntk_dynamic(
     frequencies: Float[Array, "pairs"], *, factor: float, trained: int, length: int
 ) -> Float[Array, "pairs"]:
-    """:func:`ntk` with a factor that follows the text's length so far.
+    """RoPE's frequencies scaled by :func:`ntk`, more the longer the text is so far.
 
-    The factor is f·max(l, L)/L − (f − 1), for l tokens so far and L in training.
+    The factor s of :func:`ntk` is f·max(l, L)/L − (f − 1), for l tokens so far and L
+    tokens in training.
 
     Parameters
     ----------
     frequencies
         As of :func:`ntk`.
     factor
-        f. 1 is the paper's max(1, l/L) (arXiv 2309.00071 §3.3); transformers takes the
-        configuration's ``factor``, with which the factor grows f times as fast.
+        f. 1 gives the paper's s = max(1, l/L) (arXiv 2309.00071 §3.3); transformers
+        takes the configuration's ``factor``, with which s grows f times as fast.
     trained, length
         L and l, positive integers.
 

@@ -12,15 +12,16 @@ Array = np.ndarray
 def p_rope(
     frequencies: Float[Array, "pairs"], *, share: float
 ) -> Float[Array, "pairs"]:
-    """RoPE's frequencies, all 0 but the fastest share (arXiv 2410.06205).
+    """RoPE's frequencies with all but the fastest ``share`` of them set to 0.
 
-    transformers calls it ``proportional``. It is not partial rotation: the frequencies
-    that stay are those of the whole head, base^(−2p/d), not squeezed into fewer pairs.
+    arXiv 2410.06205; transformers calls p-RoPE ``proportional``. p-RoPE is not partial
+    rotation: the frequencies that stay are those of the whole head, base^(−2p/d), not
+    squeezed into fewer pairs.
 
     Parameters
     ----------
     frequencies
-        Those of the pairs, fastest first.
+        RoPE's frequencies of the pairs of features, fastest first.
     share
         p, from 0 (no position) to 1 (RoPE); ⌊p·d/2⌋ pairs are rotated.
 

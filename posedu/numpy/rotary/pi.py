@@ -12,15 +12,17 @@ Array = np.ndarray
 def pi(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pairs"]:
     """RoPE's frequencies divided by ``factor`` (arXiv 2306.15595).
 
-    A model trained on L positions then meets at s·L positions the angles that it knows:
-    ω/s at position m is ω at position m/s.
+    A model trained on L positions then meets no new angles in a text of s·L positions:
+    ω/s at position m gives the same angle as ω at position m/s.
 
     Parameters
     ----------
     frequencies
-        Those of the pairs, for example :func:`posedu.numpy.frequencies.frequencies`.
+        RoPE's frequencies of the pairs of features, for example
+        :func:`posedu.numpy.frequencies.frequencies`.
     factor
-        s, by how much longer texts are to be than in training; a finite number above 0.
+        s, the length of texts to read over the length of training; a finite number
+        above 0.
 
     Returns
     -------

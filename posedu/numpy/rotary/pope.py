@@ -16,19 +16,19 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Hooks:
 
     arXiv 2509.10534.
 
-    Feature c of a query or key becomes a length, softplus, and the position an angle:
-    the score is Σ_c softplus(q_c) softplus(k_c) cos((i − j) ω_c − δ_c), where RoPE's
-    angle also has the phases of the contents.
+    Each feature c of a query or key gives a length, its softplus, and the position
+    gives an angle: the score is Σ_c softplus(q_c) softplus(k_c) cos((i − j) ω_c − δ_c).
+    RoPE's angle also has the phases of the contents.
 
     Parameters
     ----------
     delta
         δ for each head and each feature; numbers outside [−2π, 0] count as the nearer
-        end. It rotates the query back; with one query head per key head this equals
+        end. δ rotates the query back; with one query head per key head this equals
         a rotation of the key.
     base
-        Of the frequencies ω_c = base^(−c/d), one for each feature. Default 10000 (the
-        paper).
+        Base of the frequencies ω_c = base^(−c/d), one for each feature. Default 10000
+        (the paper).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Re-rotation: cached keys rotated on to other positions."""
+"""Re-rotation: cached keys, already rotated by RoPE, moved to other positions."""
 
 from collections.abc import Sequence
 
@@ -21,10 +21,10 @@ def rerotation(
     rotary_dim: int | None = None,
     frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
 ) -> Float[Array, "*batch tokens d"]:
-    """Rotate keys, which RoPE has rotated, on to other positions: k ← R_Δ k.
+    """Move keys that RoPE has rotated to other positions, by one more rotation R_Δ.
 
-    Equation ``def-cache-rerotation``. An attention factor is in the keys already and
-    is not applied again.
+    Each key k with the shift Δ becomes R_Δ k. Equation ``def-cache-rerotation``. An
+    attention factor is in the keys already and is not applied again.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ def rerotation(
         Shift of each key, ``[tokens]`` or ``[batch, tokens]``: the new position minus
         the old one. Integers or finite reals.
     layout, base, rotary_dim, frequencies
-        Those by which the keys were rotated; see :func:`posedu.numpy.rotary.rope`.
+        RoPE's arguments with which the keys were rotated; see
+        :func:`posedu.numpy.rotary.rope`.
 
     Returns
     -------

@@ -17,8 +17,8 @@ def resonance(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
     Parameters
     ----------
     frequencies
-        Those of the pairs, above 0 and at most 4π: shorter wavelengths would round to
-        0.
+        RoPE's frequencies of the pairs, above 0 and below 4π: shorter wavelengths would
+        round to 0.
 
     Returns
     -------

@@ -12,22 +12,22 @@ Array = np.ndarray
 def riflex(
     frequencies: Float[Array, "pairs"], *, pair: int, tested: float, turns: float
 ) -> Float[Array, "pairs"]:
-    """RoPE's frequencies with that of one pair lowered (arXiv 2502.15894).
+    """RoPE's frequencies with the frequency of one pair lowered (arXiv 2502.15894).
 
-    A video model repeats what it showed after the period of some pair; within the
-    wanted length, this pair shall make no full turn.
+    A video model repeats its pictures after the period of some pair; within the wanted
+    length, this pair shall make no full turn.
 
     Parameters
     ----------
     frequencies
-        Those of the pairs of the axis of time.
+        RoPE's frequencies of the pairs that rotate by time.
     pair
-        Its index, from 0; the published code counts from 1.
+        Index of the pair to lower, from 0; the published code counts from 1.
     tested
         The wanted length L·s, above 0.
     turns
-        Number of full turns of the pair within it: 1 in the paper, 0.9 in the published
-        code.
+        Number of full turns of the pair within ``tested``: 1 in the paper, 0.9 in the
+        published code.
 
     Returns
     -------

@@ -30,7 +30,7 @@ Array = np.ndarray
 
 
 def pairs(d: int, *, layout: Layout) -> tuple[Int[Array, "pairs"], Int[Array, "pairs"]]:
-    """Feature indices (a_p, b_p) of each pair's first and second member.
+    """Indices (a_p, b_p) of the two features that RoPE rotates together as pair p.
 
     ``layout="interleaved"``: (2p, 2p + 1), as RoFormer and Meta's Llama.
     ``layout="half"``: (p, p + d/2), as GPT-NeoX and Hugging Face's Llama.
@@ -94,9 +94,10 @@ def rope(
     frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
     attention_factor: float = 1.0,
 ) -> Float[Array, "*batch tokens d"]:
-    """Rotate each pair of features by position · ω_p: the hook ``rotate``.
+    """Rotate each pair p of features of queries or keys by the angle position · ω_p.
 
-    The elementwise form (arXiv 2104.09864 Eq. 34), equation ``def-rope``.
+    The elementwise form of RoPE (arXiv 2104.09864 Eq. 34), for the hook ``rotate``.
+    Equation ``def-rope``.
 
     Parameters
     ----------
@@ -107,8 +108,8 @@ def rope(
     layout, base, rotary_dim
         See :func:`rotation`. Frequencies are base^(−2p/rotary_dim).
     frequencies
-        Frequencies of the leading pairs, in place of those: context extension methods
-        change them.
+        Frequencies ω_p of the leading pairs, in place of base^(−2p/rotary_dim): context
+        extension methods change them.
     attention_factor
         Factor of the rotated features (YaRN's ``mscale``, arXiv 2309.00071 §3.4).
         Default 1.
@@ -150,7 +151,10 @@ def rope_dense(
     base: float = 10000.0,
     rotary_dim: int | None = None,
 ) -> Float[Array, "tokens d"]:
-    """:func:`rope` by one d × d matrix product a token: O(tokens · d²), for proofs."""
+    """Rotate each token's features by RoPE's dense d × d matrix, for use in proofs.
+
+    Equal to :func:`rope`, but at a cost of O(tokens · d²).
+    """
     x = require_floats("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must be [tokens, d], got shape {list(x.shape)}")
@@ -180,9 +184,10 @@ def rope_complex(
     layout: Layout,
     base: float = 10000.0,
 ) -> Complex[Array, "*batch tokens pairs"]:
-    """:func:`rope` on complex pairs: z_p → z_p e^{i · position · ω_p}.
+    """Rotate by RoPE, with pairs as complex numbers: z_p → z_p e^{i · position · ω_p}.
 
-    Equation ``def-rope-complex``. Arguments and errors as :func:`rope`.
+    Equation ``def-rope-complex``. Arguments and errors as :func:`rope`; the pairs are
+    returned as complex numbers.
     """
     z = to_complex(x, layout=layout)
     omega = geometric(x.shape[-1], base=base)
@@ -190,7 +195,10 @@ def rope_complex(
 
 
 def layout_permutation(d: int) -> Int[Array, "d"]:
-    """The order π with ``x_half = x_interleaved[π]``: 0, 2, …, d−2, 1, 3, …, d−1."""
+    """The indices 0, 2, …, d−2, 1, 3, …, d−1, which map interleaved to half layout.
+
+    They are π in ``x_half = x_interleaved[π]``.
+    """
     return np.concatenate(pairs(d, layout="interleaved"))
 
 
@@ -237,9 +245,10 @@ def convert_layout(
 def decay_bound(
     offsets: Positions, d: int, *, base: float = 10000.0
 ) -> Float[Array, "*offsets"] | float:
-    """The bound B(r): mean modulus of the sums of the first 1, …, d/2 phases.
+    """RoPE's decay bound B(r) at each offset r: mean modulus of partial sums of phases.
 
-    A RoPE score at offset r has modulus at most d/2 · B(r) times the largest modulus of
+    The phases are e^{i r ω_p}, and the sums those of the first 1, …, d/2 of them. A
+    RoPE score at offset r has modulus at most d/2 · B(r) times the largest modulus of
     h_{p+1} − h_p, where h_p are the pair products, and 0 after the last (arXiv
     2104.09864 §3.4.3). Equation ``eq-rope-decay``.
     """
@@ -265,8 +274,9 @@ def rope_linear_attention(
     Parameters
     ----------
     q, k, v
-        Any float dtype; computed in float64, from the product of every query and key,
-        which the linear form avoids by two running sums.
+        Queries, keys and values of any float dtype; computed in float64, from the
+        product of every query and key, which the linear form avoids by two running
+        sums.
     positions
         Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
     layout, base

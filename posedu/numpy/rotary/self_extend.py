@@ -24,28 +24,29 @@ def extended_offsets(
     join: GroupJoin | None = None,
     chunk: int | None = None,
 ) -> Float[Array, "queries keys"]:
-    """The offset of each key for each query.
+    """The offset that RoPE uses for each (query, key) pair: far keys count as nearer.
 
     Equations ``def-cache-grouped``, ``def-cache-constant`` and ``def-cache-chunks``.
 
     Parameters
     ----------
     query_positions, key_positions
-        Integers or finite reals, ``[queries]`` and ``[keys]``. A causal layer's, in
+        Integers or finite reals, ``[queries]`` and ``[keys]``, of a causal layer and in
         rising order; keys ahead of their query count as near.
     far
-        Treatment of keys that are ``window`` or more away. ``"grouped"``:
-        Self-Extend (arXiv 2401.01325 §3.2), ⌊i/G⌋ − ⌊j/G⌋ and a shift that joins it to
-        the near ones. ``"constant"``: ReRoPE, the window itself. ``"chunks"``: dual
-        chunk attention (arXiv 2402.17463), as its authors' code has it.
+        Offset of keys that are ``window`` or more away. ``"grouped"``: Self-Extend
+        (arXiv 2401.01325 §3.2), ⌊i/G⌋ − ⌊j/G⌋ plus a shift that joins far offsets to
+        near ones. ``"constant"``: ReRoPE, the window itself. ``"chunks"``: dual chunk
+        attention (arXiv 2402.17463), as its authors' code has it.
     window
-        Offsets below it are as they are (``"grouped"``, ``"constant"``); for
-        ``"chunks"`` those up to it, across the border of two chunks.
+        Offsets below ``window`` are unchanged (``"grouped"``, ``"constant"``); for
+        ``"chunks"`` offsets up to ``window`` across the border of two chunks are.
     group
-        How many positions of ``"grouped"`` share one.
+        Number G of neighboring positions that share one position in ``"grouped"``.
     join
-        The shift of ``"grouped"``: ``"floor"``, w − ⌊w/G⌋ (the paper), or ``"exact"``,
-        w − w/G, which the authors' code also has. They agree where G divides w.
+        The shift of ``"grouped"``, for the window w: ``"floor"``, w − ⌊w/G⌋ (the
+        paper), or ``"exact"``, w − w/G, which the authors' code also has. The two agree
+        where G divides w.
     chunk
         Tokens of a chunk, at least the window (the code's ``chunk_size`` less its
         ``local_window``).
@@ -98,9 +99,10 @@ def self_extend(
     chunk: int | None = None,
     base: float = 10000.0,
 ) -> Hooks:
-    """RoPE at the offsets of :func:`extended_offsets`: the hook ``logits``.
+    """Return the attention hooks of RoPE with the offsets of :func:`extended_offsets`.
 
-    Equation ``def-cache-extended``.
+    The offset of a far key is replaced by one that training has seen. Equation
+    ``def-cache-extended``.
 
     Parameters
     ----------

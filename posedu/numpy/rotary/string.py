@@ -1,4 +1,4 @@
-"""STRING: commuting generators in two forms, Cayley and circulant."""
+"""STRING: rotations with commuting generators, in two forms, Cayley and circulant."""
 
 import numpy as np
 from jaxtyping import Float
@@ -15,7 +15,7 @@ Array = np.ndarray
 def cayley(
     entries: Float[Array, "*heads entries"],
 ) -> Float[Array, "*heads d d"]:
-    """The orthogonal P = (I − S)(I + S)⁻¹ of a skew S.
+    """The orthogonal matrix P = (I − S)(I + S)⁻¹ of the skew matrix S of ``entries``.
 
     Equation ``def-string-cayley``.
 
@@ -37,7 +37,7 @@ def cayley(
 def circulant_frequencies(
     coefficients: Float[Array, "*heads axes d"],
 ) -> Float[Array, "*heads pairs axes"]:
-    """The frequency vectors of circulant-STRING, the pair at rest last.
+    """The frequency vectors f of circulant-STRING's pairs; the last pair has f = 0.
 
     Wave m = 1 … d/2 − 1 of the d features rotates by f_m · x with
     f_{m,k} = 2 Σ_n c_{k,n} sin(2πmn/d). Equation ``def-string-frequencies``.
@@ -58,7 +58,7 @@ def circulant_frequencies(
 def circulant_generators(
     coefficients: Float[Array, "*heads axes d"],
 ) -> Float[Array, "*heads axes d d"]:
-    """Generators L_k = C_k − C_kᵀ, with C_k circulant of first column c_k."""
+    """Skew generators L_k = C_k − C_kᵀ, for circulant C_k whose first column is c_k."""
     c = _coefficients(coefficients)
     n = np.arange(c.shape[-1])
     circulant = c[..., (n[:, None] - n) % len(n)]
@@ -74,7 +74,10 @@ def string(
     frequencies: Float[Array, "*heads pairs axes"] | None = None,
     coefficients: Float[Array, "*heads axes d"] | None = None,
 ) -> Float[Array, "*batch tokens d"]:
-    """STRING (arXiv 2502.02562): exactly relative, in a basis. The hook ``rotate``.
+    """Rotate queries or keys by STRING, in the Cayley or the circulant form.
+
+    arXiv 2502.02562. Scores depend on positions exactly by their difference. For the
+    hook ``rotate``.
 
     Parameters
     ----------
@@ -88,11 +91,11 @@ def string(
         :func:`circulant_generators`: again circulant, with the first column
         r_n = (1/d) Σ_m cos(2πmn/d − f_m · x), where f_{d−m} = −f_m.
     entries, frequencies
-        Of ``"cayley"``: those of S, and the frequency vectors of M.
+        For ``"cayley"``: the entries of S, and the frequency vectors of M.
     coefficients
-        Of ``"circulant"``: the first columns of the C_k.
-        All of them after an axis of heads where ``x`` is ``[…, heads, tokens, d]``; of
-        more heads, neighbors share them.
+        For ``"circulant"``: the first columns of the C_k. Each of the three parameters
+        may have a first axis of heads where ``x`` is ``[…, heads, tokens, d]``; if
+        ``x`` has more heads, neighbors share them.
 
     Returns
     -------

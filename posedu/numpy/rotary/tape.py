@@ -26,7 +26,7 @@ Blocks = Float[Array, "tokens heads pairs r 2"]
 def tape_start(
     positions: Shaped[Array, "tokens"], d: int, heads: int, *, base: float = 10000.0
 ) -> Float[Array, "tokens heads pairs 2 2"]:
-    """The blocks of the first layer: RoPE's rotations, the same in every head.
+    """TAPE's positions in the first layer: RoPE's 2 × 2 rotations, equal in all heads.
 
     Equation ``def-tape-start``.
 
@@ -69,9 +69,10 @@ def tape_update(
     down: Float[Array, "heads width"],
     gate: Float[Array, "width d_model"],
 ) -> Blocks:
-    """Return the blocks of the next layer.
+    """Return TAPE's positions, as blocks, for the next layer.
 
-    Equations ``def-tape-attention`` and ``def-tape-mlp``.
+    The blocks are updated by attention weights, then by the MLP output. Equations
+    ``def-tape-attention`` and ``def-tape-mlp``.
 
     Parameters
     ----------
@@ -117,10 +118,10 @@ def tape_update(
 def rotate_by_blocks(
     x: Float[Array, "heads tokens d"], blocks: Blocks, *, layout: Layout
 ) -> Float[Array, "heads tokens features"]:
-    """Multiply each pair of features by its block. Equation ``def-tape-turn``.
+    """Multiply each pair of features by its r × 2 position block.
 
-    With r rows a pair becomes r features, which stand where ``layout`` has those of a
-    pair; see :func:`posedu.numpy.rotary.pairs`.
+    The pair becomes r features, which stand where ``layout`` has the features of a
+    pair; see :func:`posedu.numpy.rotary.pairs`. Equation ``def-tape-turn``.
 
     Raises
     ------
@@ -172,13 +173,15 @@ def tape(
         by the computation of the code, where the sum of a row multiplies the blocks of
         its own head.
     attended
-        Weights of the weighted sums that are added. 0: nothing.
+        Matrix that mixes the heads' sums, which are then added to the blocks; 0 adds
+        nothing.
     up, down, gate
-        The heads' blocks go up to ``width`` channels, each is multiplied by the SiLU of
-        a number that ``gate`` makes of the MLP's output, and goes down again. In the
-        code ``up`` starts at 0, and the width is four times the heads.
+        ``up`` maps the heads' blocks to ``width`` channels, each channel is multiplied
+        by the SiLU of a number that ``gate`` makes of the MLP's output, and ``down``
+        maps the channels back to heads. In the code ``up`` starts at 0, and the width
+        is four times the heads.
     base
-        Of RoPE's frequencies. Default 10000.
+        Base of RoPE's frequencies. Default 10000.
 
     Raises
     ------
@@ -231,13 +234,13 @@ def tape(
 
 
 def _silu(z: Array) -> Array:
-    """The SiLU, z times its logistic function, without overflow."""
+    """The SiLU z σ(z), where σ is the logistic function, without overflow."""
     small = np.exp(-np.abs(z))
     return z * np.where(z > 0, 1.0, small) / (1.0 + small)
 
 
 def _matrices(*given: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the four matrices if they fit each other, else raise."""
+    """Return TAPE's attended, up, down and gate as float64 if they fit, else raise."""
     names = ("attended", "up", "down", "gate")
     attended, up, down, gate = map(_matrix, names, given)
     heads, width = len(attended), len(up)

@@ -1,4 +1,4 @@
-"""Rotated values: RoPE of the values, undone in the output."""
+"""Rotated values: RoPE rotates values, too, and its inverse the attention output."""
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +20,8 @@ def value_rotation(
 ) -> Hooks:
     """Return the attention hooks of rotated values.
 
-    RoPE rotates queries, keys and values, and its inverse the output.
+    RoPE rotates queries, keys and values, and RoPE's inverse rotates the attention
+    output.
 
     o_i = R_iᵀ Σ_j a_ij R_j v_j = Σ_j a_ij R_{j−i} v_j, with RoPE's weights a_ij
     (DeepSeek-V4, whose keys are its values, as transformers 5.23.0 has it).
@@ -30,11 +31,12 @@ def value_rotation(
     layout, base
         As :func:`posedu.numpy.rotary.rope`; DeepSeek-V4 is interleaved.
     rotated
-        The rotated features where not all are: the ``"leading"`` ones, as those of
-        :func:`posedu.numpy.rotary.rope`, or the ``"trailing"`` ones (DeepSeek-V4).
+        The rotated features if ``rotary_dim`` is less than d: the ``"leading"`` ones,
+        as in :func:`posedu.numpy.rotary.rope`, or the ``"trailing"`` ones
+        (DeepSeek-V4).
     rotary_dim
-        Their number; ``None``: all. DeepSeek-V4 rotates 64 of 512. Frequencies are
-        base^(−2p/rotary_dim).
+        Number of rotated features; ``None``: all. DeepSeek-V4 rotates 64 of 512.
+        Frequencies are base^(−2p/rotary_dim).
 
     Returns
     -------

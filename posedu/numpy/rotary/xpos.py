@@ -14,9 +14,10 @@ Array = np.ndarray
 
 
 def xpos_scales(d: int, *, gamma: float = 0.4) -> Float[Array, "pairs"]:
-    """The decay ζ_p < 1 of each pair for every B of a score's offset.
+    """The decay ζ_p < 1 of each pair p in xPos, by which scores fall every B positions.
 
-    ζ_p = (2p/d + γ)/(1 + γ), arXiv 2212.10554. Equation ``def-xpos-scale``.
+    ζ_p = (2p/d + γ)/(1 + γ), arXiv 2212.10554; B is ``scale_base`` of :func:`xpos`.
+    Equation ``def-xpos-scale``.
 
     Raises
     ------
@@ -36,7 +37,9 @@ def xpos(
     gamma: float = 0.4,
     scale_base: float = 512.0,
 ) -> Hooks:
-    """Return the attention hooks of RoPE with a decay in each pair (arXiv 2212.10554).
+    """Return the attention hooks of xPos: RoPE with an exponential decay in each pair.
+
+    arXiv 2212.10554.
 
     Parameters
     ----------
@@ -47,7 +50,8 @@ def xpos(
         queries and keys do: 0 in the paper; for T tokens ⌈T/2⌉ in torchscale, ⌊T/2⌋ in
         rotary-embedding-torch. Keys of one cache need one center.
     gamma, scale_base
-        γ and B, of :func:`xpos_scales` and its powers. Defaults 0.4 and 512.
+        γ of :func:`xpos_scales`, and B, the number of positions in which a pair decays
+        by ζ_p. Defaults 0.4 and 512.
 
     Returns
     -------

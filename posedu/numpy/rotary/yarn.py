@@ -30,21 +30,22 @@ def yarn(
     slow: float = 1.0,
     truncate: bool = True,
 ) -> Float[Array, "pairs"]:
-    """RoPE's frequencies by parts: (1 − γ_p) ω_p/s + γ_p ω_p (arXiv 2309.00071 §3.2).
+    """RoPE's frequencies as YaRN scales them: slow pairs divided by s, fast ones kept.
 
-    γ is 1 for pairs with ``fast`` full turns or more within the trained length, 0 for
-    pairs with ``slow`` full turns or fewer.
+    The frequency of pair p is (1 − γ_p) ω_p/s + γ_p ω_p (arXiv 2309.00071 §3.2). γ is 1
+    for pairs with ``fast`` full turns or more within the trained length, 0 for pairs
+    with ``slow`` full turns or fewer.
 
     Parameters
     ----------
     frequencies
-        Those of the pairs, fastest first.
+        RoPE's frequencies ω_p of the pairs, fastest first.
     factor
         s, a finite number above 0.
     trained
-        L, the length of training before it was lengthened, above 0.
+        L, the original training length, before the extension, above 0.
     ramp
-        How γ falls between the two. ``"turns"``: linearly in the number of full
+        How γ falls from 1 to 0. ``"turns"``: linearly in the number of full
         turns, as the paper prints; Llama 3.1 does so (:func:`llama3`). ``"index"``:
         linearly in p, that is, in the logarithm of the number of turns, as the authors'
         code and its followers.
@@ -94,7 +95,10 @@ def _by_index(
     fast: float,
     truncate: bool,
 ) -> Float[Array, "pairs"]:
-    """The ramp by index: r turns are at the index where the frequency is 2πr/L."""
+    """YaRN's γ of each pair, linear in the index between ``fast`` and ``slow`` turns.
+
+    r turns are at the index, in general no integer, where the frequency is 2πr/L.
+    """
     step = math.log(omega[0] / omega[1])
     first, last = (
         math.log(omega[0] * trained / (2 * math.pi * turns)) / step
@@ -111,11 +115,11 @@ def _by_index(
 def yarn_attention_factor(
     factor: float, *, mscale: float = 1.0, mscale_all: float = 0.0
 ) -> float:
-    """The attention factor (``mscale``): 0.1 ln s + 1 (arXiv 2309.00071 §3.4).
+    """YaRN's attention factor (``mscale``) 0.1 ln s + 1 (arXiv 2309.00071 §3.4).
 
-    Cosines and sines are multiplied by it. So logits are multiplied by its square, and
-    divided by the paper's temperature t, with √(1/t) = 0.1 ln s + 1. It is 1 for a
-    factor of at most 1.
+    Cosines and sines are multiplied by the attention factor. So logits are multiplied
+    by its square, which is 1/t for the paper's temperature t: √(1/t) = 0.1 ln s + 1.
+    The attention factor is 1 for a ``factor`` of at most 1.
 
     Parameters
     ----------

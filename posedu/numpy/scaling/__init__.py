@@ -1,4 +1,4 @@
-"""Scaling of logits by position, the reference implementation."""
+"""Scaling of attention logits by the query's position, in NumPy (reference)."""
 
 from posedu.numpy.scaling.log_n import log_n, log_n_temperature
 

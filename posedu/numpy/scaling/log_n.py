@@ -20,7 +20,9 @@ def log_n_temperature(
     slope: Float[Array, "heads"] | None = None,
     offset: Float[Array, "heads"] | None = None,
 ) -> Float[Array, "*heads tokens"]:
-    """The factor τ of the query at each position. Equation ``def-log-n``.
+    """The temperature τ that multiplies the query at each position i.
+
+    Equation ``def-log-n``.
 
     With n = max(i + index_from, 0):
 
@@ -44,20 +46,20 @@ def log_n_temperature(
     growth, index_from
         See above; ``index_from`` is 0 or 1.
     alpha, length
-        α, not negative, and L, above 0, of all but "learned".
+        α, not negative, and L, above 0; for every growth but "learned".
     slope, offset
         s and b of "learned", one for each head.
 
     Returns
     -------
-    float64 array ``[tokens]``, ``[heads, tokens]`` where it is learned.
+    float64 array ``[tokens]``, or ``[heads, tokens]`` for "learned".
 
     Raises
     ------
     TypeError, ValueError
-        Positions that are not finite or not in a row, an unknown ``growth``, numbers
-        that it has not or that are missing, arrays that hold no floats or are not one
-        number a head.
+        Positions that are not finite or not ``[tokens]``, an unknown ``growth``,
+        parameters that the growth does not use or that are missing, arrays that hold no
+        floats or are not one number for each head.
     """
     _require_both(slope, offset)
     a, span = require_growth(growth, alpha, length, index_from, slope is not None)

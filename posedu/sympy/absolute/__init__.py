@@ -1,4 +1,4 @@
-"""Absolute encodings, the symbolic implementation: a module an encoding."""
+"""Absolute positional encodings in SymPy, one module for each encoding."""
 
 from posedu.sympy.absolute.cape import cape, mean_over_uniform
 from posedu.sympy.absolute.floater import (

@@ -1,4 +1,4 @@
-"""CAPE over symbols, and means over its draws."""
+"""CAPE in SymPy: augmented positions, and means over their uniform random numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,10 +18,11 @@ def cape(
     scale: Any,
     normalize: bool,
 ) -> sp.Matrix:
-    """Augmented positions λ (τ + Δ + ε), a column. Equation ``def-cape``.
+    """Augmented positions λ (τ + Δ + ε) of one sequence, as a column.
 
-    ``shift`` and ``scale`` are numbers, ``jitter`` one of each token, all of one
-    sequence. See :func:`posedu.numpy.absolute.cape`.
+    τ are the positions, Δ is ``shift`` and λ is ``scale``, one number each; ε is
+    ``jitter``, a number for each token. Equation ``def-cape``. See
+    :func:`posedu.numpy.absolute.cape`.
     """
     tau, epsilon = matrix("positions", positions), matrix("jitter", jitter)
     delta, factor = one_expression("shift", shift), one_expression("scale", scale)

@@ -1,4 +1,4 @@
-"""FLOATER over symbols: Runge–Kutta steps, the solution, and its hooks."""
+"""FLOATER in SymPy: position vectors that solve a differential equation."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,13 +13,14 @@ from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks
 
 Field = Callable[[Any, sp.Matrix], sp.Matrix]
-"""The right side h(t, p): a time and a column to a column."""
+"""The right side h(t, p) of p' = h(t, p): a function of time and a column."""
 
 
 def butcher(tableau: Tableau) -> tuple[sp.Matrix, sp.Matrix, sp.Matrix]:
-    """The matrix A, the row of weights b and the column of places c of a tableau.
+    """The coefficients of a fourth-order Runge–Kutta method, its Butcher tableau.
 
-    Equation ``def-floater-step``.
+    Returns the matrix A, the row of weights b and the column of stage times c. Equation
+    ``def-floater-step``.
     """
     third, half = sp.Rational(1, 3), sp.Rational(1, 2)
     if require_choice("tableau", tableau, Tableau) == "classical":
@@ -35,7 +36,10 @@ def butcher(tableau: Tableau) -> tuple[sp.Matrix, sp.Matrix, sp.Matrix]:
 def runge_kutta(
     h: Field, time: Any, p: sp.Matrix, step: Any, *, tableau: Tableau
 ) -> sp.Matrix:
-    """Take one step from ``time`` on. Equation ``def-floater-step``."""
+    """Advance the state ``p`` of p' = h(t, p) by one fourth-order Runge–Kutta step.
+
+    Equation ``def-floater-step``.
+    """
     a, weights, places = butcher(tableau)
     slopes: list[sp.Matrix] = []
     for row in range(4):
@@ -59,11 +63,11 @@ def rooted_trees(order: int) -> list[tuple]:
 
 
 def order_errors(tableau: Tableau, order: int) -> list[sp.Expr]:
-    """Errors of a tableau in Butcher's condition for each tree of an order.
+    """Errors of a Runge–Kutta method in Butcher's order conditions of one order.
 
-    (b·Φ(τ) − 1/γ(τ)) / σ(τ) for every rooted tree τ of ``order`` nodes, where γ is
-    its density and σ its symmetry: the factors of the elementary differentials in the
-    error of one step. Equation ``eq-floater-order``.
+    Each is (b·Φ(τ) − 1/γ(τ)) / σ(τ) for a rooted tree τ of ``order`` nodes, where γ(τ)
+    is the density and σ(τ) the symmetry of τ. The errors are the factors of the
+    elementary differentials in the error of one step. Equation ``eq-floater-order``.
     """
     a, weights, _ = butcher(tableau)
 
@@ -99,9 +103,10 @@ def flow(
     delta: Any,
     steps: int = 5,
 ) -> sp.Matrix:
-    """Vector p at a numeric position, from the column p(0). Equation ``def-floater``.
+    """Integrate p' = h(t, p) from ``start`` at position 0 to a numeric position.
 
-    See :func:`posedu.numpy.absolute.flow`. A float ``delta`` is taken exactly.
+    Equation ``def-floater``. See :func:`posedu.numpy.absolute.flow`. A float ``delta``
+    is taken exactly.
     """
     position = sp.Rational(expression("position", position))
     step = _exact(delta) / steps
@@ -121,7 +126,11 @@ def released_field(
     outer: sp.Matrix,
     outer_bias: Sequence[sp.Expr],
 ) -> Field:
-    """One hidden layer of ReLUs; both layers read the time. ``def-floater-field``."""
+    """The function h(t, p) in FLOATER's code: an MLP with one hidden layer of ReLUs.
+
+    Both layers of the MLP read the time t as last input. Equation
+    ``def-floater-field``.
+    """
     biases = [matrix("bias", bias) for bias in (inner_bias, outer_bias)]
 
     def h(t: Any, p: sp.Matrix) -> sp.Matrix:
@@ -133,9 +142,10 @@ def released_field(
 
 
 def rotation_field(omega: Sequence[sp.Expr]) -> sp.Matrix:
-    """The skew Ω with Ω (sin ωt, cos ωt) = ω (cos ωt, −sin ωt) for each pair.
+    """The skew matrix Ω for which sinusoidal encodings p solve p' = Ω p, interleaved.
 
-    Interleaved. Equation ``def-floater-omega``.
+    Ω (sin ωt, cos ωt) = ω (cos ωt, −sin ωt) for each pair. Equation
+    ``def-floater-omega``.
     """
     omega = expressions("omega", omega)
     return sp.diag(*[sp.Matrix([[0, w], [-w, 0]]) for w in omega])
@@ -155,8 +165,7 @@ def floater(
 ) -> Hooks:
     """Return the attention hooks of FLOATER.
 
-    Queries, keys and values get vectors of the solution added.
-
+    Position vectors p, which solve p' = h(t, p), are added to queries, keys and values.
     Equation ``def-floater-hooks``. See :func:`posedu.numpy.absolute.floater`.
     """
     h = released_field(field_inner, field_inner_bias, field_outer, field_outer_bias)
@@ -185,6 +194,6 @@ def floater(
 
 
 def _exact(delta: Any) -> sp.Expr:
-    """A number as a ratio, a symbol as it is."""
+    """Return ``delta`` exactly: a float as a ratio, any other expression unchanged."""
     given = expression("delta", delta)
     return sp.Rational(given) if given.is_Float else given

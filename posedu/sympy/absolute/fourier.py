@@ -1,4 +1,4 @@
-"""Fourier features over symbols, and the averages that they estimate."""
+"""Fourier features in SymPy, and exact means over random frequencies."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -30,10 +30,11 @@ def fourier_features(
     first: FirstFunction,
     amplitude: FourierAmplitude,
 ) -> sp.Matrix:
-    """The column γ(position). Equation ``def-fourier-features``.
+    """The Fourier features γ of one position x: cos and sin of 2π b · x, as a column.
 
-    ``position`` is a number where each frequency is, or a point for rows of
-    frequencies. See :func:`posedu.numpy.absolute.fourier_features`.
+    ``frequencies`` are the b. ``position`` is a number if each b is a number, or a
+    point if each b is a row. Equation ``def-fourier-features``. See
+    :func:`posedu.numpy.absolute.fourier_features`.
     """
     require_choice("unit", unit, AngleUnit)
     require_choice("first", first, FirstFunction)
@@ -58,7 +59,10 @@ def embed_fourier_random(
     first: FirstFunction,
     amplitude: FourierAmplitude,
 ) -> sp.Matrix:
-    """The column ``x`` plus the features of its position: the hook ``embed``."""
+    """Add to the input vector ``x`` (a column) the Fourier features of ``position``.
+
+    For the hook ``embed``.
+    """
     return x + fourier_features(
         position,
         frequencies,
@@ -70,7 +74,10 @@ def embed_fourier_random(
 
 
 def gelu(z: sp.Expr) -> sp.Expr:
-    """The GELU z Φ(z). Equation ``def-fourier-gelu``."""
+    """The GELU z Φ(z), with the normal distribution function Φ.
+
+    Equation ``def-fourier-gelu``.
+    """
     z = expression("z", z)
     return z * (1 + sp.erf(z / sp.sqrt(2))) / 2
 
@@ -90,8 +97,9 @@ def embed_fourier_learned(
     first: FirstFunction,
     amplitude: FourierAmplitude,
 ) -> sp.Matrix:
-    """The column ``x`` plus, for each group, W₂ GELU(W₁ γ + b₁) + b₂.
+    """Add to the input vector ``x``, a column, an MLP of its Fourier features γ.
 
+    Each group of coordinates gives a part W₂ GELU(W₁ γ + b₁) + b₂ of what is added.
     Equation ``def-fourier-learned``. See
     :func:`posedu.numpy.absolute.embed_fourier_learned`.
     """
@@ -114,7 +122,7 @@ def embed_fourier_learned(
 
 
 def _point(position: Position) -> sp.Matrix:
-    """The column of a position's coordinates; a number has one."""
+    """The column of a position's coordinates; a number is its only coordinate."""
     is_point = isinstance(position, Sequence | sp.MatrixBase)
     return matrix("position", position if is_point else [position])
 
@@ -122,15 +130,16 @@ def _point(position: Position) -> sp.Matrix:
 def mean_over_normal(
     function: sp.Expr, b: sp.Symbol, sigma: sp.Expr | float
 ) -> sp.Expr:
-    """The mean over b ~ N(0, σ²) of an expression in cosines and sines of multiples.
+    """The mean over b ~ N(0, σ²) of an expression in sines and cosines of b.
 
-    It is written as a sum of waves e^{iλb}, whose integral is :func:`wave_mean`. ``b``
-    is real and ``sigma`` positive. Equation ``eq-fourier-bochner``.
+    The sines and cosines may be of multiples of b. The expression is written as a sum
+    of waves e^{iλb}, whose means :func:`wave_mean` gives. ``b`` is real and ``sigma``
+    positive. Equation ``eq-fourier-bochner``.
 
     Raises
     ------
     ValueError
-        Where the expression is no such sum.
+        An expression that is no sum of waves.
     """
     names = "function, b and sigma"
     function, b, sigma = expressions(names, (function, b, sigma))
@@ -149,7 +158,7 @@ def mean_over_normal(
 
 
 def wave_mean(frequency: sp.Expr, sigma: sp.Expr) -> sp.Expr:
-    """The mean of e^{iλb} over b ~ N(0, σ²), by integration, for a real λ."""
+    """The mean of the wave e^{iλb} over b ~ N(0, σ²), for a real frequency λ."""
     frequency, sigma = expressions("frequency and sigma", (frequency, sigma))
     b, w = sp.symbols("b lambda", real=True)
     s = sp.Symbol("sigma", positive=True)

@@ -1,4 +1,4 @@
-"""Learned absolute embeddings over symbols."""
+"""Learned absolute embeddings in SymPy: a table with a vector for each position."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,10 @@ Table = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
 
 
 def one_hot(position: sp.Expr | float, rows: int, *, beyond: BeyondTable) -> sp.Matrix:
-    """The column with a 1 in the row of a position that has a value, rounded down.
+    """One-hot column of a position: a 1 in the row of the position, rounded down.
 
-    Equation ``def-learned-one-hot``. See :func:`posedu.numpy.absolute.one_hot`.
+    The position must have a numerical value. Equation ``def-learned-one-hot``. See
+    :func:`posedu.numpy.absolute.one_hot`.
     """
     rows = require_dimension("rows", rows, 1)
     require_choice("beyond", beyond, BeyondTable)
@@ -31,9 +32,9 @@ def one_hot(position: sp.Expr | float, rows: int, *, beyond: BeyondTable) -> sp.
 def embed_learned(
     x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: BeyondTable
 ) -> sp.Matrix:
-    """The column ``x`` plus the row of its position. Equation ``def-learned``.
+    """Add to the input vector ``x``, a column, the row of ``table`` for its position.
 
-    See :func:`posedu.numpy.absolute.embed_learned`.
+    Equation ``def-learned``. See :func:`posedu.numpy.absolute.embed_learned`.
     """
     table = matrix("table", table)
     return x + table.T * one_hot(position, table.rows, beyond=beyond)
@@ -42,20 +43,23 @@ def embed_learned(
 def enter_learned(
     x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: BeyondTable
 ) -> sp.Matrix:
-    """Add the row of a layer's own table to the layer's input.
+    """Add to a layer's input vector, a column, the row for its position of ``table``.
 
-    Equation ``def-learned-per-layer``.
+    Each layer has a table of its own. Equation ``def-learned-per-layer``.
     """
     return embed_learned(x, position, table=table, beyond=beyond)
 
 
 def embed_random(x: sp.Matrix, position: sp.Expr | float, *, table: Table) -> sp.Matrix:
-    """Add the random vector of the position to ``x``. Equation ``def-random``."""
+    """Add to the input vector ``x``, a column, a fixed random vector of its position.
+
+    ``table`` has the random vectors as rows. Equation ``def-random``.
+    """
     return embed_learned(x, position, table=table, beyond="raise")
 
 
 def sphere_moment(k: int, d: sp.Expr) -> sp.Expr:
-    """The mean of u₁²ᵏ over unit vectors u in d dimensions, by integration.
+    """The mean of u₁²ᵏ over all unit vectors u in d dimensions, by integration.
 
     u₁ has a density proportional to (1 − u₁²)^((d − 3)/2); both integrals are Beta
     functions. Equation ``eq-learned-moments``.

@@ -1,4 +1,4 @@
-"""PoSE over symbols: two chunks of positions with a skip between them."""
+"""PoSE in SymPy: training positions in two chunks, with positions skipped between."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,10 @@ from posedu.sympy._expressions import matrix, one_expression
 
 
 def pose(positions: Sequence[sp.Expr | float], *, cut: Any, skip: Any) -> sp.Matrix:
-    """Positions with a skip: those from the cut on are shifted. Equation ``def-pose``.
+    """Positions with a skip: positions from ``cut`` on are shifted by ``skip``.
 
-    A column, of one sequence. See :func:`posedu.numpy.absolute.pose`.
+    The result is a column, for one sequence. Equation ``def-pose``. See
+    :func:`posedu.numpy.absolute.pose`.
     """
     b, u = one_expression("cut", cut), one_expression("skip", skip)
     shifted = [

@@ -1,4 +1,4 @@
-"""Randomized positions over symbols: a sample, sorted and looked up."""
+"""Randomized positions in SymPy: position i is the i-th smallest number of a sample."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,10 @@ from posedu.sympy._expressions import matrix
 def randomized(
     positions: Sequence[int], *, sample: Sequence[sp.Expr | float]
 ) -> sp.Matrix:
-    """Position i becomes the i-th smallest of the sample. Equation ``def-randomized``.
+    """Replace position i by the i-th smallest number of ``sample``, counted from 0.
 
-    A column, of one sequence. See :func:`posedu.numpy.absolute.randomized`.
+    The result is a column, for one sequence. Equation ``def-randomized``. See
+    :func:`posedu.numpy.absolute.randomized`.
     """
     at, places = matrix("positions", positions), matrix("sample", sample)
     if not all(place.is_Integer for place in places) or len({*places}) < len(places):
@@ -27,10 +28,10 @@ def randomized(
 
 
 def order_statistic_mean(k: int, n: int, limit: int) -> sp.Expr:
-    """The mean of the k-th smallest of n of 0 … limit − 1, k from 0, by counting.
+    """The mean of the k-th smallest number in a sample of n of 0 … limit − 1, k from 0.
 
-    It is m in C(m, k) C(limit − 1 − m, n − 1 − k) of the C(limit, n) samples. Equation
-    ``eq-randomized-order-mean``.
+    The k-th smallest number is m in C(m, k) C(limit − 1 − m, n − 1 − k) of the
+    C(limit, n) samples. Equation ``eq-randomized-order-mean``.
     """
     n, limit = require_dimension("n", n, 1), require_dimension("limit", limit, 1)
     require_room(n, "limit", limit)
@@ -41,10 +42,11 @@ def order_statistic_mean(k: int, n: int, limit: int) -> sp.Expr:
 
 
 def gap_probability(gap: int, n: int, limit: int) -> sp.Expr:
-    """Probability that two neighbors of a sample differ by ``gap``.
+    """Probability that two neighbors of a sorted random sample differ by ``gap``.
 
-    C(limit − gap, n − 1) of C(limit, n) samples of n ≥ 2, none if the gap is above the
-    limit. Equation ``eq-randomized-gap``.
+    The sample has n ≥ 2 numbers of 0 … limit − 1. The neighbors differ by ``gap`` in
+    C(limit − gap, n − 1) of C(limit, n) samples, in none if the gap is above the limit.
+    Equation ``eq-randomized-gap``.
     """
     gap, n = require_dimension("gap", gap, 1), require_dimension("n", n, 1)
     if n < 2:

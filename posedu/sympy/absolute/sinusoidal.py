@@ -1,4 +1,4 @@
-"""Sinusoidal encodings over symbols, and the linear maps that shift them."""
+"""Sinusoidal encodings in SymPy, and the linear maps that shift them by an offset."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from posedu.sympy.frequencies import frequencies
 
 
 def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: Layout) -> sp.Matrix:
-    """The column with ``pairs[p]`` as its pair p of features, in the given layout."""
+    """The column of features whose pair p is ``pairs[p]``, in the given layout."""
     pairs = expressions("pairs", pairs)
     if require_choice("layout", layout, Layout) == "interleaved":
         return sp.Matrix([member for pair in pairs for member in pair])
@@ -20,7 +20,10 @@ def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: Layout) -> sp.Mat
 def sinusoidal(
     position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: Layout
 ) -> sp.Matrix:
-    """The column PE(position) for the given frequencies. See ``def-sinusoidal``."""
+    """The sinusoidal encoding of a position, as a column, for frequencies ``omega``.
+
+    Equation ``def-sinusoidal``.
+    """
     position = expression("position", position)
     angles = [position * w for w in expressions("omega", omega)]
     return stack_pairs([(sp.sin(a), sp.cos(a)) for a in angles], layout=layout)
@@ -34,7 +37,10 @@ def embed_sinusoidal(
     base: sp.Expr | float = 10000,
     spacing: Spacing = "paper",
 ) -> sp.Matrix:
-    """The column ``x`` plus the encoding of its position: the hook ``embed``."""
+    """Add to the input vector ``x`` (a column) the sinusoidal encoding of ``position``.
+
+    For the hook ``embed``.
+    """
     omega = frequencies(x.rows, base=base, spacing=spacing)
     return x + sinusoidal(position, omega, layout=layout)
 
@@ -43,11 +49,12 @@ _OFFSET_ENTRIES = sp.Matrix(2, 2, sp.symbols("u1 v1 u2 v2"))
 
 
 def offset_equations(omega: sp.Expr, offset: sp.Expr | float) -> list[sp.Eq]:
-    """State the four equations for the entries of M_t = [[u1, v1], [u2, v2]].
+    """State four equations for the matrix M_t that shifts a sinusoid by an offset t.
 
-    M_t PE(i) = PE(i + t) for every i, with ``PE(i)`` the pair (sin ωi, cos ωi). In each
-    of the two rows both sides combine sin ωi and cos ωi; these are independent
-    functions of i, so their two coefficients must agree. Equation ``eq-sin-four``.
+    M_t = [[u1, v1], [u2, v2]] must satisfy M_t PE(i) = PE(i + t) for every i, with
+    PE(i) the pair (sin ωi, cos ωi). In each of the two rows both sides combine sin ωi
+    and cos ωi; these are independent functions of i, so their two coefficients must
+    agree. Equation ``eq-sin-four``.
     """
     omega, offset = expressions("omega and offset", (omega, offset))
     alpha, beta = sp.symbols("alpha beta", real=True)  # ωi and ωt
@@ -63,25 +70,30 @@ def offset_equations(omega: sp.Expr, offset: sp.Expr | float) -> list[sp.Eq]:
 
 
 def solve_offset_matrix(omega: sp.Expr, offset: sp.Expr | float) -> sp.Matrix:
-    """Find the one 2 × 2 matrix M with M PE(i) = PE(i + offset) for every i.
+    """Find the only 2 × 2 matrix M that shifts sinusoids: M PE(i) = PE(i + offset).
 
-    It solves :func:`offset_equations`. Equation ``eq-sin-offset``.
+    The entries of M solve :func:`offset_equations`. Equation ``eq-sin-offset``.
     """
     solution = sp.solve(offset_equations(omega, offset), list(_OFFSET_ENTRIES))
     return _OFFSET_ENTRIES.subs(solution)
 
 
 def offset_matrix(offset: sp.Expr | float, omega: Sequence[sp.Expr]) -> sp.Matrix:
-    """M_t for several frequencies, interleaved. Equation ``eq-sin-offset``."""
+    """The matrix M_t that shifts sinusoidal encodings PE by an offset t, interleaved.
+
+    PE(i + t) = M_t PE(i) for every position i, with the frequencies ``omega``. Equation
+    ``eq-sin-offset``.
+    """
     return sp.diag(*[solve_offset_matrix(w, offset) for w in omega])
 
 
 def commutant(omega: Sequence[sp.Expr], offset: sp.Expr) -> sp.Matrix:
-    """The general A with M_tᵀ A M_t = A for every offset t, interleaved.
+    """The general matrix A with M_tᵀ A M_t = A for every offset t, interleaved.
 
-    Solved entry by entry: the coefficients of the products of sines and cosines of the
-    distinct angles must vanish. Free entries keep their names ``a_rc``. The
-    frequencies must differ and be positive. Equation ``eq-sin-commutant``.
+    M_t is :func:`offset_matrix`. A is solved entry by entry: the coefficients of the
+    products of sines and cosines of the distinct angles must vanish. Free entries keep
+    their names ``a_rc``. The frequencies must differ and be positive. Equation
+    ``eq-sin-commutant``.
     """
     d = 2 * len(omega)
     a = sp.Matrix(d, d, lambda r, c: sp.Symbol(f"a_{r}{c}"))

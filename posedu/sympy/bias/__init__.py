@@ -1,4 +1,4 @@
-"""Additive relative biases over symbols: a module an encoding."""
+"""Additive relative biases in SymPy, one module for each encoding."""
 
 from posedu.sympy.bias.alibi import alibi, alibi_slopes
 from posedu.sympy.bias.dape import dape

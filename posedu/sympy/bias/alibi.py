@@ -1,4 +1,4 @@
-"""ALiBi over symbols."""
+"""ALiBi in SymPy: a bias that falls linearly with the distance."""
 
 import sympy as sp
 
@@ -7,9 +7,10 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> list[sp.Expr]:
-    """The slopes m_h as powers of two. Equation ``def-alibi-slopes``.
+    """ALiBi's slope m_h of each head, as an exact power of two.
 
-    See :func:`posedu.numpy.bias.alibi_slopes`, which states the two ``slopes``.
+    Equation ``def-alibi-slopes``. See :func:`posedu.numpy.bias.alibi_slopes`, which
+    states the two choices of ``slopes``.
     """
     require_dimension("heads", heads, 1)
     require_choice("slopes", slopes, ALiBiSlopes)
@@ -26,7 +27,9 @@ def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> list[sp.Expr]:
 def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
     """Return the attention hooks of ALiBi.
 
-    Equation ``def-alibi``. See :func:`posedu.numpy.bias.alibi`.
+    The bias of head h is its slope m_h times the negative offset, or for ``sides``
+    other than ``"causal"`` times the negative distance. Equation ``def-alibi``. See
+    :func:`posedu.numpy.bias.alibi`.
     """
     if require_choice("sides", sides, ALiBiSides) == "one-sided":
         half = require_dimension("heads", heads) // 2

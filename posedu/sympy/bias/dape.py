@@ -1,4 +1,4 @@
-"""DAPE over symbols."""
+"""DAPE in SymPy: an MLP over all heads' logits and biases corrects the logits."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -36,9 +36,10 @@ def dape(
 ) -> Hooks:
     """Return the attention hooks of DAPE.
 
-    Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
-
-    Weights are a matrix ``[channels, kernel]`` for each hidden unit and each head.
+    An MLP of the logits and biases of all heads is added to the logits.
+    ``hidden_weight`` has a matrix ``[channels, kernel]`` for each hidden unit,
+    ``out_weight`` a matrix ``[width, kernel]`` for each head. Equation ``def-dape``.
+    See :func:`posedu.numpy.bias.dape`.
     """
     w_1 = [matrix("hidden_weight", m) for m in hidden_weight]
     w_2 = [matrix("out_weight", m) for m in out_weight]
@@ -94,7 +95,7 @@ def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -
 
 
 def _row(t: sp.Matrix, visible: Sequence[int], i: int, j: int, reach: int) -> list:
-    """Return the row of ``t`` around key j, 0 where a key is not visible."""
+    """Return query i's entries of ``t`` at keys around j, 0 where a key is hidden."""
     return [
         t[i, n] if n in visible and t[i, n] != -sp.oo else sp.S.Zero
         for n in range(j - reach, j + reach + 1)

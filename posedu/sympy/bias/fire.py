@@ -1,4 +1,4 @@
-"""FIRE over symbols."""
+"""FIRE in SymPy: a bias that an MLP makes of the distance relative to the query."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ EPS = sp.Rational(1, 10**6)
 
 
 def psi(t: sp.Expr, *, c: sp.Expr) -> sp.Expr:
-    """The function ψ(t) = log(1 + abs(c t))."""
+    """FIRE's function of a distance, ψ(t) = log(1 + abs(c t))."""
     return sp.log(sp.Abs(expression("c", c) * expression("t", t)) + 1)
 
 
@@ -25,9 +25,9 @@ def fire_input(
     later: FIRELaterKeys,
     eps: sp.Expr = EPS,
 ) -> sp.Expr:
-    """The input of the MLP. Equation ``def-fire-input``.
+    """The input of FIRE's MLP: ψ(distance) / (ψ(max(threshold, query position)) + eps).
 
-    See :func:`posedu.numpy.bias.fire_inputs`.
+    Equation ``def-fire-input``. See :func:`posedu.numpy.bias.fire_inputs`.
     """
     require_choice("later", later, FIRELaterKeys)
     offset, query = expression("offset", offset), expression("query", query)
@@ -50,7 +50,8 @@ def fire(
 ) -> Hooks:
     """Return the attention hooks of FIRE.
 
-    Equation ``def-fire``. See :func:`posedu.numpy.bias.fire`.
+    The bias is an MLP of :func:`fire_input`. Equation ``def-fire``. See
+    :func:`posedu.numpy.bias.fire`.
     """
     require_choice("activation", activation, FIREActivation)
     leak = 0 if activation == "relu" else sp.Rational(1, 100)

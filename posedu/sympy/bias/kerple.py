@@ -1,4 +1,4 @@
-"""KERPLE over symbols."""
+"""KERPLE in SymPy: biases that fall with the logarithm or a power of the distance."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,19 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 def kerple_log_bias(
     offset: sp.Expr, *, r1: sp.Expr, r2: sp.Expr, r3: sp.Expr = sp.S.One
 ) -> sp.Expr:
-    """The bias −r1 log(1 + r2 t^r3) of the distance t. Equation ``def-kerple``."""
+    """KERPLE's logarithmic bias −r1 log(1 + r2 t^r3) at the distance t = abs(offset).
+
+    Equation ``def-kerple``.
+    """
     offset = expression("offset", offset)
     return -r1 * sp.log(1 + r2 * sp.Abs(offset) ** r3)
 
 
 def kerple_power_bias(offset: sp.Expr, *, r1: sp.Expr, r2: sp.Expr) -> sp.Expr:
-    """The bias −r1 t^r2 of the distance t. Equation ``def-kerple``."""
+    """KERPLE's power bias −r1 t^r2 at the distance t = abs(offset).
+
+    Equation ``def-kerple``.
+    """
     return -r1 * sp.Abs(expression("offset", offset)) ** r2
 
 
@@ -29,9 +35,10 @@ def kerple_log(
     logit_r3: Sequence[sp.Expr] | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """Return the attention hooks of KERPLE's logarithm.
+    """Return the attention hooks of KERPLE's logarithmic bias.
 
-    See :func:`posedu.numpy.bias.kerple_log`.
+    The bias of each head is :func:`kerple_log_bias` with r = e^log_r and
+    r3 = 2σ(logit_r3). See :func:`posedu.numpy.bias.kerple_log`.
     """
     require_choice("scaling", scaling, KERPLEScaling)
     r1, r2 = (_exp("log_r", r) for r in (log_r1, log_r2))
@@ -54,9 +61,11 @@ def kerple_power(
     logit_r4: Sequence[sp.Expr] | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """Return the attention hooks of KERPLE's power.
+    """Return the attention hooks of KERPLE's power bias.
 
-    See :func:`posedu.numpy.bias.kerple_power`.
+    The bias of each head is :func:`kerple_power_bias` with r1 = e^log_r1 and
+    r2 = 2σ(logit_r2). With ``log_r3`` and ``logit_r4`` the products of queries and keys
+    are multiplied by a weight, too. See :func:`posedu.numpy.bias.kerple_power`.
     """
     require_choice("scaling", scaling, KERPLEScaling)
     if (log_r3 is None) != (logit_r4 is None):
@@ -87,7 +96,7 @@ def kerple_power(
 
 
 def _of_offsets(tokens: Tokens, entry, heads: int, scaling: KERPLEScaling) -> Heads:
-    """The matrices of ``entry(h, i − j)``, inside the division by √d or outside."""
+    """Each head's matrix of biases ``entry(h, i − j)``, scaled as ``scaling`` says."""
     scale = 1 / sp.sqrt(tokens.d) if scaling == "paper" else sp.S.One
     return tuple(
         tokens.of_offsets(lambda offset, h=h: scale * entry(h, offset))

@@ -1,4 +1,4 @@
-"""Sandwich over symbols."""
+"""Sandwich in SymPy: the position–position term of sinusoidal encodings as a bias."""
 
 import sympy as sp
 
@@ -14,7 +14,10 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def sandwich_sum(offset: sp.Expr, *, width: int, index_from: int) -> sp.Expr:
-    """The sum Σ cos((i − j) 10000^(−2k/width)). Equation ``def-sandwich``."""
+    """Sandwich's sum for one offset i − j: Σ cos((i − j) 10000^(−2k/width)) over k.
+
+    Equation ``def-sandwich``.
+    """
     half = require_dimension("width", width) // 2
     first = require_index("index_from", index_from)
     offset = expression("offset", offset)
@@ -32,7 +35,8 @@ def sandwich(
 ) -> Hooks:
     """Return the attention hooks of Sandwich.
 
-    See :func:`posedu.numpy.bias.sandwich`.
+    The bias is :func:`sandwich_sum` divided by the head's ratio. See
+    :func:`posedu.numpy.bias.sandwich`.
     """
     require_dimension("heads", heads, 1)
     require_positive("compression", compression)

@@ -1,4 +1,4 @@
-"""T5's relative bias over symbols."""
+"""T5's relative bias in SymPy: a number for each bucket of distances and each head."""
 
 import sympy as sp
 
@@ -10,7 +10,10 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 def t5_bucket(
     offset: sp.Expr, *, bidirectional: bool, buckets: int = 32, distance: int = 128
 ) -> int:
-    """The bucket of an offset i − j that has a value. Equation ``def-t5-bucket``."""
+    """T5's bucket of an offset i − j that has a numerical value.
+
+    Equation ``def-t5-bucket``. See :func:`posedu.numpy.bias.t5_buckets`.
+    """
     e = require_buckets(buckets, distance, bidirectional)
     offset = expression("offset", offset)
     n = int(sp.floor(sp.Abs(offset) if bidirectional else sp.Max(offset, 0)))
@@ -23,7 +26,8 @@ def t5_bucket(
 def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Hooks:
     """Return the attention hooks of T5's bias.
 
-    ``table`` is ``[heads, buckets]``. Equation ``def-t5``.
+    The bias is the number in ``table``, ``[heads, buckets]``, for the head and the
+    bucket of the offset. Equation ``def-t5``. See :func:`posedu.numpy.bias.t5`.
     """
     table = matrix("table", table)
     options = dict(bidirectional=bidirectional, buckets=table.cols, distance=distance)

@@ -1,4 +1,4 @@
-"""Gated encodings over symbols: a module an encoding."""
+"""Gated positional encodings in SymPy, one module for each encoding."""
 
 from posedu.sympy.gated.cope import contextual_positions, cope, interpolate
 from posedu.sympy.gated.fox import forget_bias, fox, fox_pro

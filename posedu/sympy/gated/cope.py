@@ -1,4 +1,4 @@
-"""CoPE over symbols."""
+"""CoPE in SymPy: contextual positions, which count keys by gates of their content."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,19 @@ from posedu.sympy.stickbreaking import sigmoid
 
 
 def contextual_positions(gates: Sequence[sp.Expr]) -> list[sp.Expr]:
-    """Positions p_j = Σ g_l over l = j … i, from one query's gates, oldest key first.
+    """CoPE's position p_j of each key for one query: the sum of the gates from j on.
 
-    Equation ``def-cope-position``, before the clamp.
+    ``gates`` are the query's gates of its visible keys, oldest key first. Equation
+    ``def-cope-position``, before the clamp.
     """
     return [sp.Add(*gates[j:]) for j in range(len(gates))]
 
 
 def interpolate(values: Sequence[sp.Expr], position: sp.Expr) -> sp.Expr:
-    """Interpolate ``values`` at a real position: the fraction weighs the ceiling.
+    """Interpolate ``values`` linearly at a real position between two integers.
 
-    The position must have a numerical value. Equation ``def-cope-interpolation``.
+    The position must have a numerical value; its fraction is the weight of the value at
+    the ceiling. Equation ``def-cope-interpolation``.
     """
     position = expression("position", position)
     low, high = int(sp.floor(position)), int(sp.ceiling(position))
@@ -38,9 +40,9 @@ def cope(
 ) -> Hooks:
     """Return the attention hooks of CoPE.
 
-    Inputs must be numbers. See :func:`posedu.numpy.gated.cope`.
-
-    ``table`` is one matrix for all heads or one for each.
+    The bias is q · e[p] at :func:`contextual_positions` p, where e are the columns of
+    ``table``: one matrix for all heads or one for each. Inputs must be numbers. See
+    :func:`posedu.numpy.gated.cope`.
     """
     require_choice("scaling", scaling, CoPEScaling)
     require_choice("gates", gates, CoPEGates)

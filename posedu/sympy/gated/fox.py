@@ -1,4 +1,4 @@
-"""FoX over symbols."""
+"""FoX in SymPy: each token's forget gate sets how much of the past is forgotten."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,10 @@ from posedu.sympy.stickbreaking import sigmoid
 
 
 def forget_bias(log_gates: Sequence[sp.Expr]) -> sp.Matrix:
-    """The bias D_ij = Σ log f_l over l = j + 1 … i, and 0 above the diagonal.
+    """FoX's bias D_ij of query i and key j: the sum of the log gates after j up to i.
 
-    Equation ``def-forget``.
+    D_ij = Σ log f_l over l = j + 1 … i, and 0 above the diagonal. Equation
+    ``def-forget``.
     """
     n = len(log_gates)
     return sp.Matrix(n, n, lambda i, j: sp.Add(*log_gates[j + 1 : i + 1]))
@@ -27,10 +28,9 @@ def fox(
 ) -> Hooks:
     """Return the attention hooks of FoX.
 
-    The bias is D of each head, of gates that the layer's input sets.
-
-    ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for all
-    tokens. ``form="key"`` leaves out the terms that a row shares.
+    The bias of each head is :func:`forget_bias` of gates computed from the layer's
+    input. ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for
+    all tokens. ``form="key"`` leaves out the terms that all keys of a query share.
     """
     require_choice("form", form, FoXForm)
 
@@ -63,7 +63,10 @@ def fox(
 def log_gates(
     x: sp.Matrix, gate_weight: sp.Matrix, gate_bias: sp.Expr
 ) -> list[sp.Expr]:
-    """The logarithm of every token's gate, σ(w · x + b). Equation ``def-gate``."""
+    """The logarithm of one head's forget gate σ(w · x + b) at every token x.
+
+    Equation ``def-gate``.
+    """
     logits = x * matrix("gate_weight", gate_weight)
     gate_bias = expression("gate_bias", gate_bias)
     return [sp.log(sigmoid(z + gate_bias)) for z in logits]
@@ -86,9 +89,10 @@ def fox_pro(
     out_gate_weight: sp.Matrix | None = None,
     output_gate: OutputGate | None = "sigmoid",
 ) -> sp.Matrix:
-    """The whole FoX (Pro) block; tokens are rows, optional parts may be left out.
+    """Output of the attention block FoX (Pro), from a layer's input; tokens are rows.
 
-    Equation ``def-fox-pro``.
+    Optional weights may be ``None``. Equation ``def-fox-pro``. See
+    :func:`posedu.numpy.gated.fox_pro`.
     """
     require_output_gate(output_gate, out_gate_weight is not None)
     encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)

@@ -1,4 +1,4 @@
-"""Relative position vectors over symbols: a module an encoding."""
+"""Relative position vectors in SymPy, one module for each encoding."""
 
 from posedu.sympy.relative.deberta import deberta, deberta_row
 from posedu.sympy.relative.inkling import inkling, log_temperature

@@ -1,4 +1,4 @@
-"""DeBERTa over symbols."""
+"""DeBERTa in SymPy: content–content, content–position and position–content logits."""
 
 import sympy as sp
 
@@ -7,15 +7,16 @@ from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.relative.tupe import layer_norm, project
 
-EPSILON = sp.Rational(1, 10**7)  # of the norm
+EPSILON = sp.Rational(1, 10**7)  # added to the variance in the layer norm
 
 
 def deberta_row(
     offset: sp.Expr, *, span: int, rows: DeBERTaRows, distance: int = 512
 ) -> int:
-    """The row of an offset i − j that has a value. Equation ``def-deberta-row``.
+    """Row of DeBERTa's table of relative position vectors for an offset i − j.
 
-    See :func:`posedu.numpy.relative.deberta_rows`.
+    The offset must have a numerical value. Equation ``def-deberta-row``. See
+    :func:`posedu.numpy.relative.deberta_rows`.
     """
     m = require_span(span, rows, distance)
     t = int(sp.floor(expression("offset", offset)))
@@ -40,11 +41,11 @@ def deberta(
     norm_bias: sp.Matrix | None = None,
     distance: int = 512,
 ) -> Hooks:
-    """Return the attention hooks of DeBERTa.
+    """Return the attention hooks of DeBERTa's disentangled attention.
 
-    Equation ``def-deberta``.
-
-    See :func:`posedu.numpy.relative.deberta`.
+    The logits are products of content with content, content with position and position
+    with content, all over √(3d). Equation ``def-deberta``. See
+    :func:`posedu.numpy.relative.deberta`.
     """
     require_choice("index", index, DeBERTaIndex)
     p = matrix("table", table)

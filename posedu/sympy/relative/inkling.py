@@ -1,4 +1,4 @@
-"""Inkling's relative logits over symbols."""
+"""Inkling's relative logits in SymPy: a bias that mixes curves of the distance."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,10 @@ _EPSILON = sp.Rational(1, 10**6)  # added to a norm that is divided by
 def log_temperature(
     position: sp.Expr, *, floor: sp.Expr | None, alpha: sp.Expr
 ) -> sp.Expr:
-    """The temperature of the logits, or 1. Equation ``def-inkling-tau``."""
+    """Inkling's temperature of the query at a position, which multiplies its logits.
+
+    It is 1 if ``floor`` is ``None``. Equation ``def-inkling-tau``.
+    """
     if floor is None:
         return sp.S.One
     i, n, a = (
@@ -38,9 +41,9 @@ def inkling(
 ) -> Hooks:
     """Return the attention hooks of Inkling's relative logits.
 
-    See :func:`posedu.numpy.relative.inkling`.
-
-    Equation ``def-inkling``.
+    The bias of a query and key is a mixture of learned curves of their distance, with
+    coefficients from the query's token. Equation ``def-inkling``. See
+    :func:`posedu.numpy.relative.inkling`.
     """
     require_choice("divisor", divisor, InklingDivisor)
     require_limit(limit, r_scale is not None)

@@ -1,4 +1,4 @@
-"""Music Transformer over symbols: relative position vectors and the skew."""
+"""Music Transformer in SymPy: relative position vectors and the skewing procedure."""
 
 import sympy as sp
 
@@ -9,9 +9,11 @@ from posedu.sympy.relative.offset_table import Table, mix_with, tables
 
 
 def skew(products: sp.Matrix) -> sp.Matrix:
-    """A column of zeros in front, the entries in rows of one less, less the first row.
+    """Rearrange products by query and offset into products by query and key.
 
-    Equation ``def-skew``. See :func:`posedu.numpy.relative.skew`.
+    A column of zeros is put in front, the entries are read into rows one shorter, and
+    the first row is dropped. Equation ``def-skew``. See
+    :func:`posedu.numpy.relative.skew`.
     """
     products = matrix("products", products)
     n = products.rows
@@ -22,10 +24,10 @@ def skew(products: sp.Matrix) -> sp.Matrix:
 def music_transformer(
     *, key_table: Table, beyond: BeyondOffsets, value_table: Table | None = None
 ) -> Hooks:
-    """Return the attention hooks of relative attention.
+    """Return the attention hooks of Music Transformer's relative attention.
 
-    Tables of offsets are ``[table_length, d]``, farthest first.
-
+    A vector of the offset is added to each key, and another to each value if
+    ``value_table`` is given. Tables are ``[table_length, d]``, farthest offset first.
     Equation ``def-music``. See :func:`posedu.numpy.relative.music_transformer`.
     """
     require_choice("beyond", beyond, BeyondOffsets)

@@ -1,4 +1,4 @@
-"""Tables of vectors over symbols: shared by the heads, or one for each."""
+"""Tables of relative position vectors in SymPy: shared by heads, or one for each."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ Table = sp.Matrix | Sequence[sp.Matrix]
 
 
 def tables(name: str, table: Table, heads: int) -> Heads:
-    """Return the table of each head."""
+    """Return a table for each head: a shared table repeated, or each head's own."""
     if isinstance(table, sp.MatrixBase):
         return (table,) * heads
     return tuple(matrix(name, own) for own in table)
@@ -23,7 +23,7 @@ def mix_with(
     tokens: Tokens,
     vectors: Callable[[int, int, int], sp.Matrix],
 ) -> Heads:
-    """Return Σ a_ij (v_j + vector of the head, the query and the key)."""
+    """Attention output Σ_j a_ij (v_j + r_ij), with ``vectors(head, i, j)`` as r_ij."""
     heads = []
     for h, (a, own) in enumerate(zip(weights, v, strict=True)):
         out = sp.zeros(a.rows, own.cols)

@@ -1,4 +1,4 @@
-"""Shaw's relative position vectors over symbols."""
+"""Shaw's relative position vectors in SymPy, added to keys and to values."""
 
 import sympy as sp
 
@@ -9,7 +9,11 @@ from posedu.sympy.relative.offset_table import Table, mix_with, tables
 
 
 def shaw_row(offset: sp.Expr, *, past: int, future: int) -> int:
-    """The row of an offset i − j that has a value. Equation ``def-shaw-row``."""
+    """Row of Shaw's table of relative position vectors for an offset i − j.
+
+    The offset must have a numerical value. Equation ``def-shaw-row``. See
+    :func:`posedu.numpy.relative.shaw_rows`.
+    """
     require_reach(past, future)
     ahead = sp.ceiling(-expression("offset", offset))
     return past + int(max(-past, min(future, ahead)))
@@ -22,11 +26,11 @@ def shaw(
     key_table: Table | None = None,
     value_table: Table | None = None,
 ) -> Hooks:
-    """Return the attention hooks of relative position vectors.
+    """Return the attention hooks of Shaw's relative position vectors.
 
-    Tables of offsets are ``[rows, d]``, one for all heads or a list of each head's.
-
-    Equation ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
+    A vector of the offset is added to each key, and another to each value. Tables are
+    ``[rows, d]``, one for all heads or a list with one for each head. Equation
+    ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
     """
     require_reach(past, future)
     if key_table is None and value_table is None:

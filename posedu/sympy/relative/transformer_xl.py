@@ -1,4 +1,4 @@
-"""Transformer-XL's disentangled attention over symbols."""
+"""Transformer-XL in SymPy: logits of four terms, of content and position."""
 
 import sympy as sp
 
@@ -17,11 +17,11 @@ def transformer_xl(
     layout: Layout,
     clamp: sp.Expr | float | None = None,
 ) -> Hooks:
-    """Return the attention hooks of Transformer-XL.
+    """Return the attention hooks of Transformer-XL's attention.
 
-    Equation ``def-xl``.
-
-    See :func:`posedu.numpy.relative.transformer_xl`.
+    The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d, where r is
+    the sinusoidal encoding of the offset. Equation ``def-xl``. See
+    :func:`posedu.numpy.relative.transformer_xl`.
     """
     u = matrix("global_content", global_content)
     v = matrix("global_position", global_position)

@@ -1,4 +1,4 @@
-"""TUPE over symbols."""
+"""TUPE in SymPy: logits of content plus a separately projected position term."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from posedu.sympy._expressions import matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.bias.t5 import t5_bucket
 
-EPSILON = sp.Rational(1, 10**5)  # of the norm
+EPSILON = sp.Rational(1, 10**5)  # added to the variance in the layer norm
 
 
 def tupe(
@@ -26,9 +26,11 @@ def tupe(
     relative: sp.Matrix | None = None,
     distance: int = 128,
 ) -> Hooks:
-    """Return the attention hooks of TUPE.
+    """Return the attention hooks of TUPE's attention.
 
-    Equation ``def-tupe``. See :func:`posedu.numpy.relative.tupe`.
+    The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is a
+    trained vector of position t. Equation ``def-tupe``. See
+    :func:`posedu.numpy.relative.tupe`.
     """
     require_choice("first_token", first_token, TUPEFirstToken)
     extra = int(first_token == "rows")
@@ -37,7 +39,7 @@ def tupe(
 
     @cache
     def vector(row: int, *, asks: bool) -> sp.Matrix:
-        """A row of the table as a query or as a key, of all heads."""
+        """Row of ``table``, projected as query (``asks``) or as key, for all heads."""
         one = p.row(row)
         if norm_weight is not None:
             one = layer_norm(one, norm_weight, norm_bias, EPSILON)
@@ -79,7 +81,7 @@ def tupe(
 def layer_norm(
     x: sp.Matrix, weight: sp.Matrix, bias: sp.Matrix, epsilon: sp.Expr
 ) -> sp.Matrix:
-    """Each row less its mean, over its deviation, times a weight and plus a bias."""
+    """Layer norm of each row: (row − mean) / √(variance + epsilon) · weight + bias."""
     weight, bias = matrix("norm_weight", weight), matrix("norm_bias", bias)
 
     def normed(row: sp.Matrix) -> sp.Matrix:
@@ -93,7 +95,7 @@ def layer_norm(
 
 
 def project(x: sp.Matrix, weight: sp.Matrix, bias: sp.Matrix | None) -> sp.Matrix:
-    """A linear map of each row."""
+    """Apply a linear map to each row: x · weightᵀ + bias."""
     mapped = x * matrix("weight", weight).T
     if bias is None:
         return mapped

@@ -1,6 +1,6 @@
-"""Rotary encodings over symbols: a module an encoding.
+"""Rotary encodings in SymPy, one module for each encoding.
 
-Several share ``generators``: skew matrices and their exponentials.
+Several encodings share the module ``generators``: skew matrices and their exponentials.
 """
 
 from posedu.sympy.rotary.axial import axial, axial_frequencies

@@ -1,4 +1,4 @@
-"""Axial RoPE over symbols."""
+"""Axial RoPE in SymPy: each pair of features is rotated by one coordinate."""
 
 import sympy as sp
 
@@ -10,7 +10,10 @@ from posedu.sympy.rotary.mixed import Position, mixed
 def axial_frequencies(
     d: int, *, order: AxisOrder, base: sp.Expr | float = 100, axes: int = 2
 ) -> sp.Matrix:
-    """The frequency vectors of axial RoPE, one a row. Equation ``def-axial``."""
+    """The frequency vectors of axial RoPE: row p has pair p's frequency on one axis.
+
+    Equation ``def-axial``. See :func:`posedu.numpy.rotary.axial_frequencies`.
+    """
     axes = require_dimension("axes", axes, 1)
     d = require_dimension("d", d, 2 * axes)
     require_choice("order", order, AxisOrder)
@@ -34,6 +37,6 @@ def axial(
     base: sp.Expr | float = 100,
     axes: int = 2,
 ) -> sp.Matrix:
-    """The column ``x`` rotated by axial RoPE: the hook ``rotate``."""
+    """Rotate one query or key, the column ``x``, by axial RoPE (hook ``rotate``)."""
     f = axial_frequencies(x.rows, order=order, base=base, axes=axes)
     return mixed(x, position, frequencies=f, layout=layout)

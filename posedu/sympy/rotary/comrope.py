@@ -1,4 +1,4 @@
-"""ComRoPE over symbols."""
+"""ComRoPE in SymPy: rotations by exponentials of skew generators that commute."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,20 @@ def comrope_ap(
     block: int,
     axes: int = 2,
 ) -> sp.Matrix:
-    """ComRoPE-AP on the column ``x``. Equation ``def-comrope-ap``."""
+    """Rotate one query or key, the column ``x``, by ComRoPE with an axial partition.
+
+    Equation ``def-comrope-ap``. See :func:`posedu.numpy.rotary.comrope_ap`.
+    """
     generators = ap_generators(matrices, axes=axes)
     require_block_size(block, generators[0])
     return rotate_by_generators(x, position, generators)
 
 
 def ap_generators(matrices: Sequence[Rows], *, axes: int = 2) -> list[list[sp.Matrix]]:
-    """The generators of :func:`comrope_ap`, for :func:`rotations`."""
+    """ComRoPE-AP's skew generators: P_j − P_jᵀ of block j for axis j mod axes, or 0.
+
+    The result is indexed by axis, then by block, as :func:`rotations` reads it.
+    """
     axes = require_dimension("axes", axes, 1)
     require_dimension("the number of blocks", len(matrices), axes)
     parts = _skew_parts(matrices)
@@ -43,7 +49,10 @@ def comrope_ld(
     multipliers: Sequence[Sequence[sp.Expr]],
     block: int,
 ) -> sp.Matrix:
-    """ComRoPE-LD on the column ``x``. Equation ``def-comrope-ld``."""
+    """Rotate one query or key, ``x``, by ComRoPE with linearly dependent generators.
+
+    Equation ``def-comrope-ld``. See :func:`posedu.numpy.rotary.comrope_ld`.
+    """
     generators = ld_generators(matrices, multipliers)
     require_block_size(block, generators[0])
     return rotate_by_generators(x, position, generators)
@@ -52,7 +61,10 @@ def comrope_ld(
 def ld_generators(
     matrices: Sequence[Rows], multipliers: Sequence[Sequence[sp.Expr]]
 ) -> list[list[sp.Matrix]]:
-    """The generators of :func:`comrope_ld`, for :func:`rotations`."""
+    """ComRoPE-LD's skew generators: θ_kj (P_j − P_jᵀ) for block j on axis k.
+
+    The result is indexed by axis, then by block, as :func:`rotations` reads it.
+    """
     parts = _skew_parts(matrices)
     return [
         [t * part for t, part in zip(theta, parts, strict=True)]

@@ -1,4 +1,4 @@
-"""FoPE over symbols."""
+"""FoPE in SymPy: a Fourier series in place of each pair's single frequency."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,10 @@ from posedu.sympy.rotary.rope import unstack_pairs
 def kept_frequencies(
     d: int, *, length: int, base: sp.Expr | float = 10000
 ) -> list[sp.Expr]:
-    """RoPE's frequencies from the floor 2π/length on. Equation ``def-fope-floor``."""
+    """RoPE's frequencies of at least 2π/length, which make a full turn in training.
+
+    Equation ``def-fope-floor``.
+    """
     floor = 2 * sp.pi / require_dimension("length", length, 1)
     kept = [w for w in frequencies(d, base=base) if w >= floor]
     if not kept:
@@ -46,7 +49,10 @@ def fope_table(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> tuple[list[sp.Expr], list[sp.Expr]]:
-    """The two series of every pair at one position. Equation ``def-fope``."""
+    """FoPE's cosine and sine series for every pair of features at one position.
+
+    Equation ``def-fope``. See :func:`posedu.numpy.rotary.fope_table`.
+    """
     fourier_dim = require_fourier_dim(fourier_dim, d)
     omega = kept_frequencies(fourier_dim, length=length, base=base)
     require_choice("padding", padding, FoPEPadding)
@@ -83,7 +89,11 @@ def fope(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> sp.Matrix:
-    """The column ``x`` under the series of its position. Equation ``def-fope``."""
+    """Apply FoPE to one query or key, the column ``x``, as the authors' code does.
+
+    Each pair (a, b) becomes (C a − S b, S a + C b), with the two series C and S of
+    :func:`fope_table` at the position. Equation ``def-fope``.
+    """
     table = fope_table(
         position,
         x.rows,
@@ -113,12 +123,11 @@ def fope_offset(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> Hooks:
-    """Return the attention hooks of FoPE on the scores.
+    """Return the attention hooks of FoPE as the paper writes it.
 
-    Equation ``def-fope-offset``.
-
-    Coefficients are one matrix for all heads or one for each; of more heads, neighbors
-    share them.
+    The logits use the series of each offset. Coefficients are one matrix for all heads
+    or one for each; if queries have more heads, neighbors share them. Equation
+    ``def-fope-offset``. See :func:`posedu.numpy.rotary.fope_offset`.
     """
 
     def logits(tokens: Tokens) -> Heads:
@@ -158,7 +167,7 @@ def fope_offset(
 
 
 def _own(coefficients: Rows | Sequence[Rows], head: int, heads: int) -> Rows:
-    """Return the coefficients of a head, if each has its own."""
+    """Return one head's coefficients, or ``coefficients`` if all heads share them."""
     if sp.Array(expressions("coefficients", coefficients)).rank() == 2:
         return coefficients
     return coefficients[head * len(coefficients) // heads]

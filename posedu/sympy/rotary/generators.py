@@ -1,4 +1,4 @@
-"""Skew generators and their exponentials over symbols."""
+"""Skew matrices (generators of rotations) and their matrix exponentials in SymPy."""
 
 from collections.abc import Sequence
 from math import isqrt
@@ -16,7 +16,7 @@ J = sp.Matrix([[0, -1], [1, 0]])
 
 
 def skew(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
-    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+    """The skew matrix A = U − Uᵀ, where U has ``entries`` above the diagonal, by row.
 
     Raises
     ------
@@ -38,16 +38,17 @@ def skew(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
 
 
 def commutator(a: sp.Matrix, b: sp.Matrix) -> sp.Matrix:
-    """The commutator [A, B] = AB − BA."""
+    """The commutator [A, B] = AB − BA of two matrices."""
     return (a * b - b * a).expand()
 
 
 def exponential(a: sp.Matrix) -> sp.Matrix:
-    """The exponential exp(A) of a skew matrix of size 2, 3 or 4, in closed form.
+    """The matrix exponential exp(A) of a skew matrix of size 2, 3 or 4, in closed form.
 
-    2: the rotation of the plane. 3: Rodrigues, I + (sin s/s) A + ((1 − cos s)/s²) A².
-    4: A is the sum of two commuting parts whose squares are multiples of −I, and
-    exp(A) the product of their exponentials. Equation ``eq-lie-closed``.
+    Size 2: the rotation of the plane. Size 3: Rodrigues' formula
+    I + (sin s/s) A + ((1 − cos s)/s²) A². Size 4: A is the sum of two commuting parts
+    whose squares are multiples of −I, and exp(A) is the product of their exponentials.
+    Equation ``eq-lie-closed``.
     """
     if a.rows != a.cols or (a + a.T).expand() != sp.zeros(*a.shape):
         raise ValueError(f"A must be skew, got {a}")
@@ -85,9 +86,9 @@ def _sinc(s: sp.Expr) -> sp.Expr:
 def rotations(
     position: Position, generators: Sequence[Sequence[sp.Matrix]]
 ) -> list[sp.Matrix]:
-    """R(x) = exp(Σ_k x_k A_k), a matrix for each block.
+    """Rotation matrices R(x) = exp(Σ_k x_k A_k) of a position x, one for each block.
 
-    ``generators[k][m]`` is block m of the generator of coordinate k. Equation
+    ``generators[k][m]`` is block m of the generator A_k of coordinate k. Equation
     ``def-lie``.
     """
     position = expressions("position", position)
@@ -103,21 +104,27 @@ def rotations(
 
 
 def require_block_size(block: int, blocks: Sequence[sp.Matrix]) -> None:
-    """Raise unless matrices are of the size ``block``."""
+    """Raise unless all matrices ``blocks`` are ``block`` × ``block``."""
     for a in blocks:
         if a.shape != (block, block):
             raise ValueError(f"blocks must be {block} × {block}, got shape {a.shape}")
 
 
 def rotate_blocks(x: sp.Matrix, rotation: Sequence[sp.Matrix]) -> sp.Matrix:
-    """Multiply each block of the column ``x`` by its own matrix. See ``def-lie``."""
+    """Multiply each block of features of the column ``x`` by its own matrix.
+
+    Equation ``def-lie``.
+    """
     return sp.diag(*(matrix("rotation", block) for block in rotation)) * x
 
 
 def rotate_by_generators(
     x: sp.Matrix, position: Position, generators: Sequence[Sequence[sp.Matrix]]
 ) -> sp.Matrix:
-    """Rotate the blocks of the column ``x`` by their :func:`rotations`."""
+    """Rotate each block of features of the column ``x`` by exp(Σ_k position_k A_k).
+
+    The matrices are those of :func:`rotations` with the generators A_k.
+    """
     return rotate_blocks(x, rotations(position, generators))
 
 

@@ -1,4 +1,4 @@
-"""GTA over symbols."""
+"""GTA in SymPy: camera poses as positions, which transform queries, keys and values."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,17 @@ from posedu.sympy.rotary.rope import rotation
 
 
 def camera_matrix(pose: Position) -> sp.Matrix:
-    """The homogeneous matrix of t and r. Equation ``def-gta-camera``."""
+    """The 4 × 4 camera matrix ((R, t), (0, 1)) of a pose: t, then rotation vector r.
+
+    Equation ``def-gta-camera``.
+    """
     t, (x, y, z) = pose[:3], expressions("pose", pose[3:6])
     rotation = exponential(skew([-z, y, -x]))
     return sp.Matrix.vstack(rotation.row_join(sp.Matrix(t)), sp.Matrix([[0, 0, 0, 1]]))
 
 
 def inverse_camera_matrix(matrix: sp.Matrix) -> sp.Matrix:
-    """The inverse of :func:`camera_matrix`: ((Rᵀ, −Rᵀ t), (0, 1))."""
+    """The inverse ((Rᵀ, −Rᵀ t), (0, 1)) of a camera matrix ((R, t), (0, 1))."""
     back = matrix[:3, :3].T
     return sp.Matrix.vstack(
         back.row_join(-back * matrix[:3, 3]), sp.Matrix([[0, 0, 0, 1]])
@@ -28,7 +31,11 @@ def inverse_camera_matrix(matrix: sp.Matrix) -> sp.Matrix:
 
 
 def pose_matrices(pose: Position, d: int, image_dim: int) -> tuple[sp.Matrix, ...]:
-    """D of a pose and D⁻¹, ``[d, d]``. Equation ``def-gta-matrix``."""
+    """GTA's matrix D of a pose, which acts on a token's d features, and its inverse.
+
+    D is ``[d, d]``: the camera matrix on blocks of four features, then image rotations
+    on ``image_dim`` features. Equation ``def-gta-matrix``.
+    """
     blocks = (d - require_image_dim(image_dim, d)) // 4
     u, v = expressions("pose", pose[6:])
     octaves = [2 * sp.pi / 2**t for t in range(image_dim // 4)]
@@ -42,9 +49,11 @@ def pose_matrices(pose: Position, d: int, image_dim: int) -> tuple[sp.Matrix, ..
 
 
 def gta(*, image_dim: int) -> Hooks:
-    """Return the attention hooks of GTA.
+    """Return the attention hooks of geometric transform attention (GTA).
 
-    See :func:`posedu.numpy.rotary.gta`. Equation ``def-gta``.
+    With :func:`pose_matrices` D_i of a token's pose, queries are multiplied by D_iᵀ,
+    keys and values by D_j⁻¹ and the output by D_i. Equation ``def-gta``. See
+    :func:`posedu.numpy.rotary.gta`.
     """
     require_image_dim(image_dim)
 

@@ -1,4 +1,4 @@
-"""LieRE over symbols."""
+"""LieRE in SymPy: rotations by exponentials of skew generators with free entries."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,11 @@ def liere(
     entries: Sequence[Sequence[Sequence[sp.Expr]]],
     block: int,
 ) -> sp.Matrix:
-    """LieRE on the column ``x``; ``entries[k][m]`` for coordinate k and block m."""
+    """Rotate one query or key, the column ``x``, by LieRE.
+
+    ``entries[k][m]`` are the free entries of the skew generator of coordinate k and
+    block m. See :func:`posedu.numpy.rotary.liere`.
+    """
     generators = [[skew(free) for free in blocks] for blocks in entries]
     require_block_size(block, generators[0])
     return rotate_by_generators(x, position, generators)

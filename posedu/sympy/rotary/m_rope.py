@@ -1,4 +1,4 @@
-"""M-RoPE over symbols."""
+"""M-RoPE in SymPy: RoPE whose pairs are divided among several coordinates."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,10 @@ from posedu.sympy.rotary.mixed import Position, mixed
 def m_rope_frequencies(
     sections: Sequence[int], *, order: SectionOrder, base: sp.Expr | float = 10000
 ) -> sp.Matrix:
-    """The frequency vectors of M-RoPE, one a row. Equation ``def-m-rope``."""
+    """M-RoPE's frequency vectors: row p has ω_p on the axis of pair p, else 0.
+
+    Equation ``def-m-rope``. See :func:`posedu.numpy.rotary.m_rope_frequencies`.
+    """
     sections = require_sections(sections, order)
     axes = range(len(sections))
     if order == "sectioned":
@@ -42,7 +45,7 @@ def m_rope(
     layout: Layout,
     base: sp.Expr | float = 10000,
 ) -> sp.Matrix:
-    """The column ``x`` rotated by M-RoPE: the hook ``rotate``."""
+    """Rotate one query or key, the column ``x``, by M-RoPE (hook ``rotate``)."""
     f = m_rope_frequencies(sections, order=order, base=base)
     width = 2 * f.rows
     if x.rows < width:

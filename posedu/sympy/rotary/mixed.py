@@ -1,4 +1,4 @@
-"""RoPE-Mixed over symbols."""
+"""RoPE-Mixed in SymPy: RoPE with a frequency vector for each pair of features."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,10 @@ Rows = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
 def mixed_rotation(
     position: Position, frequencies: Rows, *, layout: Layout
 ) -> sp.Matrix:
-    """The dense rotation by the angle f_p · x in pair p. Equation ``def-mixed``."""
+    """The dense matrix that rotates each pair p of features by f_p · position.
+
+    f_p is row p of ``frequencies``. Equation ``def-mixed``.
+    """
     angles = matrix("frequencies", frequencies) * matrix("position", position)
     return rotation(1, list(angles), layout=layout)
 
@@ -23,5 +26,8 @@ def mixed_rotation(
 def mixed(
     x: sp.Matrix, position: Position, *, frequencies: Rows, layout: Layout
 ) -> sp.Matrix:
-    """The column ``x`` with pair p rotated by f_p · position: the hook ``rotate``."""
+    """Rotate each pair p of one query or key, ``x``, by the angle f_p · position.
+
+    f_p is row p of ``frequencies``. For the hook ``rotate``.
+    """
     return mixed_rotation(position, frequencies, layout=layout) * x

@@ -1,4 +1,4 @@
-"""Multi-head latent attention over symbols."""
+"""Multi-head latent attention in SymPy: keys and values made of a latent vector."""
 
 from collections.abc import Sequence
 
@@ -26,9 +26,10 @@ def mla(
     kv_gain: Sequence[sp.Expr] | None = None,
     base: sp.Expr | float = 10000,
 ) -> sp.Matrix:
-    """Latent attention with decoupled RoPE; tokens are rows.
+    """Output of causal multi-head latent attention with RoPE, from a layer's input.
 
-    Optional arrays may be left out. Equation ``def-cache-mla``.
+    Tokens are rows; optional arrays may be ``None``. Equation ``def-cache-mla``. See
+    :func:`posedu.numpy.rotary.mla`.
     """
     require_dimension("heads", heads, 1)
     up = matrix("k_up_weight", k_up_weight)
@@ -63,7 +64,10 @@ def mla(
 
 
 def _rms_norm(x: sp.Matrix, name: str, gain: Sequence[sp.Expr] | None) -> sp.Matrix:
-    """Divide each row by the root of its mean square, times the gains, if any."""
+    """RMS norm: divide each row by its root mean square, multiply by ``gain``.
+
+    If ``gain`` is ``None``, ``x`` is returned unchanged.
+    """
     if gain is None:
         return x
     gains, eps = matrix(name, gain).T, sp.Rational(1, 10**6)

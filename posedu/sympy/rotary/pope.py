@@ -1,4 +1,4 @@
-"""PoPE over symbols."""
+"""PoPE in SymPy: polar coordinates, lengths from content and angles from position."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,11 @@ from posedu.sympy.stickbreaking import softplus
 
 
 def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Hooks:
-    """Return the attention hooks of PoPE.
+    """Return the attention hooks of polar coordinate position embedding (PoPE).
 
-    See :func:`posedu.numpy.rotary.pope`. Equation ``def-pope``.
+    Each feature of a query or key becomes a vector in the plane, whose length is the
+    feature's softplus and whose angle is set by the position. Equation ``def-pope``.
+    See :func:`posedu.numpy.rotary.pope`.
     """
     delta = matrix("delta", delta)
     omega = frequencies(2 * delta.cols, base=expression("base", base))

@@ -1,4 +1,4 @@
-"""Re-rotation of cached keys, over symbols."""
+"""Re-rotation in SymPy: a cached key, already rotated by RoPE, moves by an offset."""
 
 from collections.abc import Sequence
 
@@ -17,8 +17,9 @@ def rerotation(
     rotary_dim: int | None = None,
     frequencies: Sequence[sp.Expr | float] | None = None,
 ) -> sp.Matrix:
-    """The rotated ``key``, a column, rotated on by ``shift``: R_Δ k.
+    """Move a key, already rotated by RoPE, by ``shift`` positions: R_Δ k, a column.
 
+    The other arguments are those of :func:`rope` with which the key was rotated.
     Equation ``def-cache-rerotation``.
     """
     return rope(

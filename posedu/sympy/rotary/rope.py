@@ -1,4 +1,4 @@
-"""Rotary encodings over symbols."""
+"""RoPE in SymPy: queries and keys rotated by angles proportional to position."""
 
 from collections.abc import Sequence
 
@@ -16,20 +16,20 @@ from posedu.sympy.frequencies import frequencies as geometric
 
 
 def rotation_2d(angle: sp.Expr) -> sp.Matrix:
-    """The counter-clockwise rotation of the plane by ``angle``."""
+    """The 2 × 2 matrix of the counter-clockwise rotation of the plane by ``angle``."""
     angle = expression("angle", angle)
     return sp.Matrix([[sp.cos(angle), -sp.sin(angle)], [sp.sin(angle), sp.cos(angle)]])
 
 
 def layout_matrix(d: int) -> sp.Matrix:
-    """The permutation matrix P with x_half = P x_interleaved."""
+    """The permutation matrix P that changes layouts: x_half = P x_interleaved."""
     d = require_dimension("d", d)
     order = [*range(0, d, 2), *range(1, d, 2)]
     return sp.Matrix(d, d, lambda r, c: int(order[r] == c))
 
 
 def unstack_pairs(x: sp.Matrix, *, layout: Layout) -> list[tuple[sp.Expr, sp.Expr]]:
-    """The pairs of features of a column or row ``x``."""
+    """The list of pairs of features of a column or row ``x`` in the given layout."""
     features, pairs = list(x), require_dimension("d", len(x)) // 2
     if require_choice("layout", layout, Layout) == "interleaved":
         return list(zip(features[0::2], features[1::2], strict=True))
@@ -39,9 +39,10 @@ def unstack_pairs(x: sp.Matrix, *, layout: Layout) -> list[tuple[sp.Expr, sp.Exp
 def rotation(
     position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: Layout
 ) -> sp.Matrix:
-    """The dense rotation R_i for frequencies ``omega``. Equation ``def-rope-dense``.
+    """RoPE's dense rotation matrix R_i of one position, for frequencies ``omega``.
 
-    The columns are the images of the basis vectors of each pair.
+    The columns are the images of the basis vectors of each pair. Equation
+    ``def-rope-dense``.
     """
     d, position = 2 * len(omega), expression("position", position)
     angles = [position * w for w in expressions("omega", omega)]
@@ -65,10 +66,11 @@ def rope(
     frequencies: Sequence[sp.Expr | float] | None = None,
     attention_factor: sp.Expr | float = 1,
 ) -> sp.Matrix:
-    """The column ``x`` with its pairs rotated: the hook ``rotate``.
+    """Rotate each pair p of one query or key, the column ``x``, by position · ω_p.
 
-    ``frequencies`` take the place of base^(−2p/rotary_dim), ``attention_factor``
-    multiplies the rotated features.
+    ``frequencies`` take the place of ω_p = base^(−2p/rotary_dim), ``attention_factor``
+    multiplies the rotated features. For the hook ``rotate``. See
+    :func:`posedu.numpy.rotary.rope`.
     """
     if frequencies is not None:
         rotary_dim = _own_rotary_dim(frequencies, rotary_dim)
@@ -80,7 +82,7 @@ def rope(
 
 
 def _own_rotary_dim(frequencies: Sequence, rotary_dim: int | None) -> int:
-    """Return the number of features that a list of frequencies rotates."""
+    """Return the number of features that ``frequencies`` rotate, two for each."""
     features = 2 * len(frequencies)
     if not features or rotary_dim not in (None, features):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Self-Extend, ReRoPE and dual chunk attention over symbols."""
+"""Self-Extend, ReRoPE and dual chunk attention in SymPy: far keys count as nearer."""
 
 import sympy as sp
 
@@ -19,9 +19,10 @@ def extended_offset(
     join: GroupJoin | None = None,
     chunk: int | None = None,
 ) -> sp.Expr:
-    """The offset of a key for a query; positions are numbers.
+    """The offset that RoPE uses for one query and key: far keys count as nearer.
 
-    Equations ``def-cache-grouped``, ``def-cache-constant`` and ``def-cache-chunks``.
+    Positions are numbers. Equations ``def-cache-grouped``, ``def-cache-constant`` and
+    ``def-cache-chunks``. See :func:`posedu.numpy.rotary.extended_offsets`.
     """
     require_far(far, window, group, chunk, join)
     i = expression("query_position", query_position)
@@ -53,9 +54,10 @@ def self_extend(
     chunk: int | None = None,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """Return the attention hooks of RoPE at the offsets of :func:`extended_offset`.
+    """Return the attention hooks of RoPE with the offsets of :func:`extended_offset`.
 
-    Equation ``def-cache-extended``.
+    The offset of a far key is replaced by one that training has seen. Equation
+    ``def-cache-extended``.
     """
     require_far(far, window, group, chunk, join)
     require_choice("layout", layout, Layout)

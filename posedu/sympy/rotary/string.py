@@ -1,4 +1,4 @@
-"""STRING over symbols."""
+"""STRING in SymPy: rotations with commuting generators, Cayley and circulant form."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,17 @@ LAYOUT = "interleaved"
 
 
 def cayley(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
-    """P = (I − S)(I + S)⁻¹ of the skew S. Equation ``def-string-cayley``."""
+    """The orthogonal matrix P = (I − S)(I + S)⁻¹ of the skew matrix S of ``entries``.
+
+    Equation ``def-string-cayley``.
+    """
     s = skew(entries)
     one = sp.eye(s.rows)
     return (one - s) * (one + s).inv()
 
 
 def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
-    """L_k = C_k − C_kᵀ for circulant C_k with the first column c_k."""
+    """Skew generators L_k = C_k − C_kᵀ, for circulant C_k whose first column is c_k."""
     generators = []
     for column in expressions("coefficients", coefficients):
         c, d = list(column), len(column)
@@ -30,7 +33,7 @@ def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
 
 
 def circulant_frequencies(coefficients: Rows) -> sp.Matrix:
-    """The frequency vectors, one a row, the pair without rotation last."""
+    """The frequency vectors of circulant-STRING, a row for each pair; the last is 0."""
     c = [list(column) for column in expressions("coefficients", coefficients)]
     d = require_dimension("d", len(c[0]))
     step = 2 * sp.pi / d
@@ -46,9 +49,10 @@ def circulant_frequencies(coefficients: Rows) -> sp.Matrix:
 
 
 def fourier_basis(d: int) -> sp.Matrix:
-    """The waves of d features, cosines and sines alternating.
+    """The orthonormal Fourier basis of d features, as columns: cosines, sines in turn.
 
-    The constant and the one that changes its sign from feature to feature come last.
+    The last two columns are the constant wave and the wave that changes its sign from
+    feature to feature.
     """
     step = 2 * sp.pi / require_dimension("d", d)
     columns = [
@@ -69,10 +73,11 @@ def string(
     frequencies: Rows | None = None,
     coefficients: Rows | None = None,
 ) -> sp.Matrix:
-    """The column ``x`` rotated by STRING: the hook ``rotate``.
+    """Rotate one query or key, the column ``x``, by STRING (for the hook ``rotate``).
 
-    Cayley as printed; the exponential of circulant generators in
-    :func:`fourier_basis`, where they are diagonal in blocks of two.
+    The Cayley form is computed as printed; the circulant form is computed in
+    :func:`fourier_basis`, where circulant generators are diagonal in blocks of two. See
+    :func:`posedu.numpy.rotary.string`.
     """
     require_choice("form", form, STRINGForm)
     if form == "cayley":

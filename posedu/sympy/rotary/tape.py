@@ -1,4 +1,4 @@
-"""TAPE over symbols: positions that each layer updates."""
+"""TAPE in SymPy: contextualized positions, which each layer updates."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ Blocks = sp.Matrix
 def tape_start(
     position: sp.Expr | float, d: int, heads: int, *, base: sp.Expr | float = 10000
 ) -> Blocks:
-    """RoPE's rotations R(ω_p t) of one position, the same in every head.
+    """TAPE's blocks of a position t in the first layer: RoPE's rotations R(ω_p t).
 
-    Equation ``def-tape-start``.
+    The blocks are equal in all heads. Equation ``def-tape-start``.
     """
     position = expression("position", position)
     rotations = [rotation_2d(position * w) for w in frequencies(d, base=base)]
@@ -29,15 +29,15 @@ def tape_start(
 
 
 def of_head(blocks: Blocks, head: int, heads: int) -> sp.Matrix:
-    """Return the blocks of one head, side by side."""
+    """Return one head's position blocks, side by side, from ``blocks`` of all heads."""
     r = blocks.rows // heads
     return blocks[head * r : head * r + r, :]
 
 
 def attended_blocks(weights: Heads, blocks: Sequence[Blocks], i: int) -> Blocks:
-    """The sum of all blocks for token i, each head with its weights.
+    """The sum of all tokens' position blocks, weighted by token i's attention weights.
 
-    Equation ``def-tape-attention``.
+    Each head has its own weights. Equation ``def-tape-attention``.
     """
     r = blocks[0].rows // len(weights)
     total = sp.zeros(*blocks[0].shape)
@@ -57,9 +57,10 @@ def tape_update(
     down: sp.Matrix,
     gate: sp.Matrix,
 ) -> tuple[Blocks, ...]:
-    """The blocks of the next layer. Equations ``def-tape-attention``, ``def-tape-mlp``.
+    """The position blocks of the next layer, from attention weights and MLP output.
 
-    ``mlp_output`` has a row for each token.
+    ``mlp_output`` has a row for each token. Equations ``def-tape-attention`` and
+    ``def-tape-mlp``.
     """
     gates = (mlp_output * gate.T).applyfunc(_silu)
     return updated_blocks(
@@ -77,7 +78,10 @@ def updated_blocks(
     up: sp.Matrix,
     down: sp.Matrix,
 ) -> tuple[Blocks, ...]:
-    """The blocks of the next layer, from ``gates`` with a row for each token."""
+    """The position blocks of the next layer, from attention weights and MLP gates.
+
+    ``gates`` has a row for each token.
+    """
     attended = _mixed(attended, mixing)
     r = blocks[0].rows // len(weights)
     updated = []
@@ -89,7 +93,7 @@ def updated_blocks(
 
 
 def rotate_by_blocks(x: sp.Matrix, blocks: sp.Matrix, *, layout: Layout) -> sp.Matrix:
-    """The column ``x`` with each pair multiplied by its block ``[r, 2]``.
+    """Multiply each pair of features of the column ``x`` by its position block [r, 2].
 
     ``blocks`` are those of one head, side by side. Equation ``def-tape-turn``.
     """
@@ -114,7 +118,7 @@ def tape(
     gate: sp.Matrix,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """Return the attention hooks of TAPE.
+    """Return the attention hooks of TAPE, whose positions attention and MLP update.
 
     See :func:`posedu.numpy.rotary.tape`.
     """
@@ -160,14 +164,14 @@ def tape(
 
 
 def _mixed(attended: sp.Matrix, mixing: TAPEMixing) -> sp.Matrix:
-    """The matrix that mixes the heads, or the diagonal of the sums of its rows."""
+    """The matrix that mixes heads: ``attended``, or the diagonal of its row sums."""
     if require_choice("mixing", mixing, TAPEMixing) == "heads":
         return attended
     return sp.diag(*(sum(attended.row(h)) for h in range(attended.rows)))
 
 
 def _each(mixed: sp.Matrix, r: int) -> sp.Matrix:
-    """Return the mixture of heads, repeated for each of a block's r rows."""
+    """Extend a matrix that mixes heads to all r rows of each head's block."""
     return sp.Matrix(sp.kronecker_product(mixed, sp.eye(r)))
 
 

@@ -1,4 +1,4 @@
-"""Rotated values over symbols."""
+"""Rotated values in SymPy: RoPE rotates values, and its inverse the output."""
 
 from functools import partial
 
@@ -18,7 +18,8 @@ def value_rotation(
 ) -> Hooks:
     """Return the attention hooks of rotated values.
 
-    See :func:`posedu.numpy.rotary.value_rotation`.
+    RoPE rotates queries, keys and values, and RoPE's inverse rotates the attention
+    output. See :func:`posedu.numpy.rotary.value_rotation`.
     """
     require_choice("rotated", rotated, RotatedEnd)
 

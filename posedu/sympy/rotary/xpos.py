@@ -1,4 +1,4 @@
-"""xPos over symbols."""
+"""xPos in SymPy: RoPE with an exponential decay of each pair."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,10 @@ PAPER = sp.Rational(2, 5)
 
 
 def xpos_scales(d: int, *, gamma: sp.Expr | float) -> list[sp.Expr]:
-    """ζ_p = (2p/d + γ)/(1 + γ) of each pair. Equation ``def-xpos-scale``."""
+    """The decay ζ_p = (2p/d + γ)/(1 + γ) of each pair p of features in xPos.
+
+    Equation ``def-xpos-scale``.
+    """
     gamma = expression("gamma", gamma)
     return [(sp.Rational(2 * p, d) + gamma) / (1 + gamma) for p in range(d // 2)]
 
@@ -26,9 +29,9 @@ def xpos(
     gamma: sp.Expr | float = PAPER,
     scale_base: sp.Expr | float = 512,
 ) -> Hooks:
-    """Return the attention hooks of XPos.
+    """Return the attention hooks of xPos: RoPE with an exponential decay in each pair.
 
-    See :func:`posedu.numpy.rotary.xpos`. Equation ``def-xpos``.
+    Equation ``def-xpos``. See :func:`posedu.numpy.rotary.xpos`.
     """
     center, scale_base = (
         expression(name, value)

@@ -1,4 +1,4 @@
-"""Scaling of logits by position, over symbols."""
+"""Scaling of attention logits by the query's position, in SymPy."""
 
 from posedu.sympy.scaling.log_n import log_n, log_n_temperature
 

@@ -1,4 +1,4 @@
-"""Log-n temperature over symbols."""
+"""Log-n temperature in SymPy: a factor of queries that grows with their position."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ def log_n_temperature(
     slope: sp.Expr | None = None,
     offset: sp.Expr | None = None,
 ) -> sp.Expr:
-    """τ of one position and head; see :func:`posedu.numpy.scaling.log_n_temperature`.
+    """The temperature τ that multiplies the query at one position, in one head.
 
-    Equation ``def-log-n``.
+    Equation ``def-log-n``. See :func:`posedu.numpy.scaling.log_n_temperature`.
     """
     require_choice("growth", growth, TemperatureGrowth)
     n = expression("position", position) + require_index("index_from", index_from)
@@ -46,11 +46,10 @@ def log_n(
     slope: Sequence[sp.Expr] | None = None,
     offset: Sequence[sp.Expr] | None = None,
 ) -> Hooks:
-    """Return the attention hooks of a temperature.
+    """Return the attention hooks of a temperature that grows with the query position.
 
-    See :func:`posedu.numpy.scaling.log_n`.
-
-    Equation ``def-log-n``.
+    Each query is multiplied by :func:`log_n_temperature`. Equation ``def-log-n``. See
+    :func:`posedu.numpy.scaling.log_n`.
     """
 
     def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:

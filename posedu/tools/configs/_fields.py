@@ -1,4 +1,4 @@
-"""Validated values of a configuration file; errors name the key."""
+"""Checks of values in configuration files; errors name the key."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from posedu.tools.configs.rotary_config import ConfigError
 
 LARGEST = 2**31  # largest count, more than any model has of anything
 NUMBER = re.compile(
-    r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
+    r"\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
 )
 
 
@@ -20,7 +20,7 @@ def short_repr(value: object) -> str:
 
 
 def number(name: str, value: object) -> float:
-    """Return a finite number above 0, given as a number or as text.
+    """Return ``value``, a number or its text, if it is finite and above 0.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def number(name: str, value: object) -> float:
 
 
 def count(name: str, value: object) -> int:
-    """Return a whole number from 1 to 2³¹.
+    """Return ``value``, a number or its text, if it is a whole number from 1 to 2³¹.
 
     Raises
     ------
@@ -59,12 +59,12 @@ def count(name: str, value: object) -> int:
 
 
 def features(head_dim: int, share: float) -> int:
-    """Return the number of features that are a share of a head; it may exceed 1."""
+    """Return the number of features in a ``share`` of a head; a share may exceed 1."""
     return int(min(head_dim * share, LARGEST))
 
 
 def numbers(name: str, value: object) -> tuple[float, ...]:
-    """Return a list of finite numbers above 0 as a tuple.
+    """Return ``value``, a list of finite numbers above 0, as a tuple.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def numbers(name: str, value: object) -> tuple[float, ...]:
 
 
 def counts(name: str, value: object) -> tuple[int, ...]:
-    """Return a list of whole numbers above 0 as a tuple.
+    """Return ``value``, a list of whole numbers from 1 to 2³¹, as a tuple.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def counts(name: str, value: object) -> tuple[int, ...]:
 
 
 def mapping(name: str, value: object) -> Mapping[str, Any]:
-    """Return a JSON object.
+    """Return ``value`` if it is a JSON object.
 
     Raises
     ------
@@ -105,7 +105,10 @@ def mapping(name: str, value: object) -> Mapping[str, Any]:
 
 
 def first(config: Mapping[str, Any], *names: str) -> tuple[str, Any] | None:
-    """Return the first of these names that has a value, and the value."""
+    """Return the first of ``names`` that ``config`` has a value for, and the value.
+
+    The result is ``None`` if none of the names has a value.
+    """
     return next(
         ((name, config[name]) for name in names if config.get(name) is not None), None
     )

@@ -1,4 +1,4 @@
-"""Readers of config formats other than transformers' and timm's."""
+"""Readers of configurations in GGUF and in the formats of Meta, Megatron and others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ def _one(
     *,
     layers: tuple[str, ...] = (),
 ) -> Reading:
-    """A reading with one kind of rotated layer."""
+    """Return a :class:`Reading` with one rotary embedding for all rotated layers."""
     unrotated = {"none": None} if "none" in layers else {}
     return Reading(
         format=format,
@@ -40,7 +40,7 @@ def _one(
 
 
 def _head_dim(config: Config, hidden: str, heads: str, *own: str) -> int:
-    """The head dimension, given as a number or as width over heads."""
+    """Read the head dimension: the value of a key in ``own``, or width over heads."""
     given = first(config, *own)
     if given is not None:
         return count(*given)
@@ -150,7 +150,7 @@ META_SCOUT = {"factor": 16.0, "high_freq_factor": 1.0}
 
 
 def is_meta(config: Config) -> bool:
-    """Return whether a mapping is Meta's params.json."""
+    """Return whether a mapping is the content of Meta's params.json."""
     return "dim" in config and "n_heads" in config and "model_type" not in config
 
 
@@ -316,14 +316,17 @@ def read_neox(config: Config) -> Reading:
 
 
 def is_chatglm(config: Config) -> bool:
-    """Return whether a mapping is a ChatGLM's from before transformers had its code."""
+    """Return whether a mapping is a configuration of ChatGLM.
+
+    ChatGLM's code was first in repositories of its own, not in transformers.
+    """
     return config.get("model_type") == "chatglm" or "rope_ratio" in config
 
 
 def read_chatglm(config: Config) -> Reading:
-    """Read the rotary embedding of ChatGLM.
+    """Read the rotary embedding of a configuration of ChatGLM.
 
-    It rotates half of a head's features, and its base is 10000 times a ratio.
+    ChatGLM rotates half of a head's features; the base is 10000 times ``rope_ratio``.
 
     Raises
     ------
@@ -369,18 +372,18 @@ DIFFUSERS = {
 
 
 def is_diffusers(config: Config) -> bool:
-    """Return whether a mapping is a transformer of diffusers with positions of axes."""
+    """Return whether a mapping configures a diffusers transformer with axial RoPE."""
     return first(config, *AXES) is not None
 
 
 def read_diffusers(config: Config) -> Reading:
-    """Read the rotary embedding of a transformer of diffusers.
+    """Read the rotary embedding of a transformer of the diffusers library.
 
     Raises
     ------
     ConfigError
-        A width is odd, the widths exceed the head dimension, or a value has another
-        type.
+        An axis has an odd number of features, the axes have more features than the
+        head, or a value has another type.
     """
     named, value = first(config, *AXES) or ("", None)
     widths = counts(named, value)

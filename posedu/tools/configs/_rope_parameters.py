@@ -1,4 +1,4 @@
-"""Reader of one object of RoPE parameters, as transformers names them."""
+"""Reader of a configuration's RoPE parameters, as transformers names them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -52,17 +52,23 @@ KNOWN = {
 }
 """Parameters of all types; any other is ignored."""
 
+STALE_KEYS = (
+    "the frequencies change with the length of the text, so keys that were cached "
+    "before a change are rotated by the wrong angles; transformers 5.23 keeps them"
+)
+"""End of the warning of types whose frequencies depend on the length."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """An object of RoPE parameters, with the parts of the configuration that it needs.
+    """RoPE parameters of a configuration, with the other values needed to read them.
 
     Parameters
     ----------
     where
-        The name of the object in the configuration.
+        The name of the object of RoPE parameters in the configuration.
     given
-        The object.
+        The object of RoPE parameters.
     head_dim
         Head dimension.
     width
@@ -84,11 +90,11 @@ class Parameters:
     base: float | None = None
 
     def has(self, name: str) -> bool:
-        """Return whether a name has a value."""
+        """Return whether the RoPE parameter ``name`` has a value."""
         return self.given.get(name) is not None
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Return the value of a name, or the default.
+        """Return the number that RoPE parameter ``name`` gives, or the default.
 
         Raises
         ------
@@ -102,16 +108,16 @@ class Parameters:
         return default
 
     def warn(self, text: str) -> None:
-        """Add a warning."""
+        """Add a warning about these RoPE parameters to ``remarks``."""
         self.remarks.append(Remark(WARNING, f"{self.where}{text}"))
 
     def note(self, text: str) -> None:
-        """Add a note."""
+        """Add a note about these RoPE parameters to ``remarks``."""
         self.remarks.append(Remark(NOTE, f"{self.where}{text}"))
 
     @property
     def type(self) -> str:
-        """The type as the object gives it; ``rope_type`` comes before ``type``.
+        """RoPE type as given: ``rope_type``, else ``type``, else ``"default"``.
 
         Raises
         ------
@@ -132,18 +138,18 @@ class Parameters:
 
     @property
     def method(self) -> str:
-        """The type by its current name."""
+        """RoPE scaling method: the type by its current name, or HunYuan's ``"ntk"``."""
         current = ALIASES.get(self.type, self.type)
         return "ntk" if current == "dynamic" and self.has("alpha") else current
 
     @property
     def share(self) -> float:
-        """``partial_rotary_factor``."""
+        """Share of a head's features to rotate: ``partial_rotary_factor``, or 1."""
         return self.number("partial_rotary_factor", 1.0)
 
     @property
     def rotated_width(self) -> int:
-        """The number of features that form pairs."""
+        """Number of a head's features that form pairs: ``width``, or from ``share``."""
         if self.width is not None:
             return self.width
         share = 1.0 if self.method == "proportional" else self.share
@@ -151,7 +157,7 @@ class Parameters:
 
     @property
     def trained(self) -> int:
-        """The training length.
+        """Training length: ``original_max_position_embeddings``, else ``longest``.
 
         Raises
         ------
@@ -170,7 +176,7 @@ class Parameters:
 
 
 def rope(of: Parameters, *, layout: str = "") -> RotaryConfig:
-    """Return the rotary embedding that the parameters describe.
+    """Return the rotary embedding that a configuration's RoPE parameters describe.
 
     Raises
     ------
@@ -366,11 +372,7 @@ def _proportional(of: Parameters) -> dict[str, Any]:
 
 
 def _warn_of_stale_keys(of: Parameters) -> None:
-    of.warn(
-        f": under {of.type!r} the frequencies change with the length of the text, so "
-        "keys that were cached before a change are rotated by the wrong angles; "
-        "transformers 5.23 keeps them"
-    )
+    of.warn(f": under {of.type!r} {STALE_KEYS}")
 
 
 METHODS: Mapping[str, Callable[[Parameters], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Reader of image models of timm: architectures, and arguments of its classes."""
+"""Reader of configurations of timm's image models, or of arguments of its classes."""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ MROPE = (8, 12, 12)
 
 
 def is_timm(config: Config) -> bool:
-    """Return whether a mapping is timm's configuration, or arguments of its classes."""
+    """Return whether a mapping is timm's configuration or arguments of its classes."""
     return any(name in config for name in OWN) or any(
         {*names} <= {*config} for names in TOGETHER
     )
@@ -123,7 +123,7 @@ def read_timm(config: Config) -> Reading:
 
 
 def _notes(own: Config, kind: str) -> list[str]:
-    """Notes on coordinates that are not the number of the row or column."""
+    """Notes on options for which coordinates are not numbers of rows and columns."""
     found = []
     if kind == "dinov3":
         found.append(
@@ -145,7 +145,7 @@ def _notes(own: Config, kind: str) -> list[str]:
 
 
 def _mrope_sections(own: Config, pairs: int, remarks: list[Remark]) -> tuple[int, ...]:
-    """The number of pairs that the time, the row and the column rotate."""
+    """Return the numbers of pairs that the time, the row and the column rotate."""
     given = own.get("rope_mrope_section")
     nominal = MROPE if given is None else counts("rope_mrope_section", given)
     if len(nominal) != 3:
@@ -173,7 +173,7 @@ def _mrope_sections(own: Config, pairs: int, remarks: list[Remark]) -> tuple[int
 
 
 def architectures() -> Mapping[str, dict[str, Any]]:
-    """Return the arguments of each architecture with rotary embeddings."""
+    """Return the class arguments of each timm architecture with rotary embeddings."""
     return _stored()["architectures"]
 
 

@@ -1,4 +1,4 @@
-"""Reader of configurations of transformers, versions 4 and 5."""
+"""Reader of configurations of the transformers library, versions 4 and 5."""
 
 import math
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ def is_config(config: Config) -> bool:
 
 
 def read(config: Config) -> Reading:
-    """Read the rotary embeddings, by sub-configuration if there are several.
+    """Read the rotary embeddings of a configuration and of its sub-configurations.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def read(config: Config) -> Reading:
 
 
 def _parts(config: Config) -> dict[str, Config]:
-    """Sub-configurations at any depth, by their joined names."""
+    """Return sub-configurations at any depth by dotted name: "a_config.b_config"."""
     found = {}
     for name, value in config.items():
         inside = name.endswith(SUBCONFIG) or name in SIDES
@@ -129,7 +129,10 @@ def _parts(config: Config) -> dict[str, Config]:
 
 
 def _family(whole: Config, name: str, part: Config) -> Family:
-    """The family of a part; a text part may have that of the whole's text."""
+    """Return the model family of a sub-configuration ``part`` of ``whole``.
+
+    A text part without a ``model_type`` of its own has the text family of the whole.
+    """
     outer, own = (config.get("model_type") for config in (whole, part))
     text = family_of(outer).text
     is_text = name == TEXT or (not name and TEXT not in whole)
@@ -141,7 +144,7 @@ def _family(whole: Config, name: str, part: Config) -> Family:
 def _no_rope_message(
     parts: Mapping[str, Config], families: Mapping[str, Family]
 ) -> str:
-    """The error message for a configuration without RoPE parameters."""
+    """Return the error message for a configuration without RoPE parameters."""
     types = {name: part.get("model_type") for name, part in parts.items()}
     incomplete = [
         (name or "this configuration") + (f" ({types[name]})" if types[name] else "")
@@ -167,7 +170,7 @@ def _no_rope_message(
 
 
 def _has_rope(config: Config, family: Family) -> bool:
-    """True if it has a RoPE key, or its family rotates and it has a head dimension."""
+    """True if a configuration has a RoPE key, or a rotating family and head sizes."""
     names = ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES)
     if any(config.get(name) is not None for name in names):
         return True
@@ -181,7 +184,7 @@ def _has_heads(config: Config) -> bool:
 
 
 class _Part:
-    """A configuration without its sub-configurations."""
+    """Reader of one configuration, without its sub-configurations."""
 
     def __init__(
         self, name: str, config: Config, family: Family, remarks: list[Remark]
@@ -221,7 +224,7 @@ class _Part:
         return kinds, tuple(map(self._title, layers))
 
     def temperature(self) -> Temperature | None:
-        """Return Llama 4's temperature (unrotated layers) or Mistral's (all layers)."""
+        """Return the temperature of scores: Llama 4's (NoPE layers) or Mistral's."""
         given, where = self._rope_object()
         if self.config.get("attn_temperature_tuning"):
             names = {"alpha": "attn_scale", "length": "floor_scale"}
@@ -253,7 +256,7 @@ class _Part:
         self.remarks.append(Remark(WARNING, f"{self.prefix}{text}"))
 
     def _rope_object(self) -> tuple[dict[str, Any], str]:
-        """The object of RoPE parameters, and its name."""
+        """Return the configuration's object of RoPE parameters, and its key."""
         new, old = (self.config.get(n) for n in ("rope_parameters", "rope_scaling"))
         if new is not None and old is not None and new != old:
             self._warn(
@@ -268,7 +271,7 @@ class _Part:
     def _by_kind(
         self, given: dict[str, Any], layers: tuple[str, ...]
     ) -> dict[str, dict[str, Any] | None]:
-        """RoPE parameters by the kind of layer, completed from the configuration."""
+        """Return RoPE parameters for each kind of layer, completed by other keys."""
         inner = {k: v for k, v in given.items() if isinstance(v, Mapping)}
         absent = {k for k, v in given.items() if v is None and k in layers}
         own_local = first(self.config, *LOCAL_BASES)
@@ -305,7 +308,7 @@ class _Part:
         return by_kind
 
     def _compare(self, given: Mapping[str, Any]) -> None:
-        """Warn if the base outside the object is not the base in it."""
+        """Warn if the base outside the RoPE parameters differs from the one in them."""
         base, own = first(self.config, *BASES), given.get("rope_theta")
         if base is not None and own is not None and own != base[1]:
             self._warn(
@@ -314,7 +317,7 @@ class _Part:
             )
 
     def _complete(self, given: dict[str, Any]) -> None:
-        """Add parameters that the configuration has outside the object only."""
+        """Add to ``given`` the RoPE parameters that are only outside their object."""
         base = first(self.config, *BASES)
         if base is not None and given.get("rope_theta") is None:
             given["rope_theta"] = base[1]
@@ -329,7 +332,7 @@ class _Part:
             given.setdefault("mrope_section", sections[1])
 
     def _is_unrotated(self) -> bool:
-        """True if the configuration names another encoding of positions."""
+        """True if the configuration names a positional encoding other than RoPE."""
         name = "position_embedding_type"
         required, own = self.family.required_embedding_type, self.config.get(name)
         is_other = bool(required) and own != required
@@ -349,7 +352,7 @@ class _Part:
         return is_other
 
     def _layers(self) -> tuple[str, ...]:
-        """The kind of each layer, if the configuration or its family gives it."""
+        """Return the kind of each layer, such as "full_attention"; empty if unknown."""
         types = self.config.get("layer_types")
         if types is None:
             types = self._pattern()
@@ -370,7 +373,7 @@ class _Part:
         return tuple("none" if u else t for t, u in zip(layers, unrotated, strict=True))
 
     def _pattern(self) -> list[str] | None:
-        """Kinds of layers by ``sliding_window_pattern``, older than ``layer_types``."""
+        """Return each layer's kind by ``sliding_window_pattern``, an older key."""
         depth = first(self.config, *DEPTHS)
         pattern = self.config.get("sliding_window_pattern", self.family.pattern)
         if depth is None or self.config.get("sliding_window") is None or not pattern:
@@ -415,7 +418,7 @@ class _Part:
     def _softmax(
         self, where: str, given: Mapping[str, Any], made: RotaryConfig
     ) -> float:
-        """The factor of latent attention's scale of scores."""
+        """Return YaRN's extra factor of the scale of scores in latent attention."""
         is_latent = self.config.get("qk_rope_head_dim") is not None
         own = given.get("mscale_all_dim")
         is_plain = self.config.get("model_type") in PLAIN_SCALES
@@ -459,7 +462,7 @@ class _Part:
         return sizes[0] // sizes[1]
 
     def _width(self, given: Mapping[str, Any], head_dim: int) -> int | None:
-        """The number of rotated features, if the configuration gives it as a number."""
+        """Return the number of rotated features if the configuration gives a number."""
         if self.config.get("qk_rope_head_dim") is not None:
             return head_dim
         found = first(self.config, *WIDTHS)

@@ -13,7 +13,7 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Family:
-    """Properties of a ``model_type``; a default means unknown or not applicable.
+    """Properties of a model family; a default value means unknown or not applicable.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ SPECIAL: Mapping[str, Family] = {
 
 
 def family(model_type: object) -> Family:
-    """Return the properties of a family; all are defaults if it is not known."""
+    """Return the properties of a model family; all are defaults if it is not known."""
     if not isinstance(model_type, str):
         return Family()
     own = SPECIAL.get(model_type, Family())

@@ -1,4 +1,4 @@
-"""Reader of configurations in any known format."""
+"""Reader of rotary embeddings from configurations in any known format."""
 
 import json
 from collections import Counter
@@ -92,7 +92,7 @@ def read_rope(config: str | Path | Config | object) -> Reading:
 
 
 def _load(path: Path) -> tuple[Any, list[str]]:
-    """The JSON of a file, and the keys that an object in it has twice."""
+    """Return the JSON of a file, and the keys that an object in the file has twice."""
     if path.is_dir():
         named = [path / name for name in ("config.json", "params.json")]
         path = next((file for file in named if file.exists()), named[0])

@@ -1,4 +1,4 @@
-"""Rotary embeddings of a configuration, in one form for every config format."""
+"""Rotary embeddings of a model's configuration, in one form for all config formats."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ WARNING, NOTE = "warning", "note"
 
 
 class ConfigError(ValueError):
-    """A configuration from which no rotation can be computed, and the reason."""
+    """Raised for a configuration from which no rotation can be computed; says why."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A remark about a configuration.
+    """A warning or a note about a configuration that was read.
 
     A ``"warning"`` names parameters that are ignored, contradictory or misread. A
     ``"note"`` names things that are right and easily overlooked.
@@ -38,7 +38,7 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryConfig:
-    """The rotary embedding of the layers of one kind.
+    """Rotary embedding of one kind of layer: dimensions, base, scaling method, layout.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class RotaryConfig:
 
     @property
     def follows_length(self) -> bool:
-        """True if frequencies depend on the length of the text."""
+        """True if the frequencies depend on the length of the text."""
         return self.method in BY_LENGTH
 
     def frequencies(self, length: int | None = None) -> Float[np.ndarray, "pairs"]:
@@ -125,7 +125,7 @@ class RotaryConfig:
             raise ConfigError(f"{self.method}: {reason}") from error
 
     def rotations(self) -> Float[np.ndarray, "pairs"] | None:
-        """Return the full turns of each pair within the training length.
+        """Return the number of full turns of each pair within the training length.
 
         If the method has no training length, ``longest`` stands for it.
         """
@@ -166,9 +166,9 @@ class RotaryConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """A factor of the scores by the query's position: keywords of ``LogN``.
+    """Factor of the scores by the query's position, as keywords of ``LogN``.
 
-    ``layers`` is the kind of layers that have it.
+    ``layers`` is the kind of layers that have this factor.
     """
 
     growth: str
@@ -209,16 +209,16 @@ class Reading(Table):
 
     @property
     def warnings(self) -> list[str]:
-        """The texts of all warnings."""
+        """Texts of the warnings among all remarks."""
         return [r.text for r in self.remarks if r.level == WARNING]
 
     def caption(self) -> str:
-        """The family and the config format."""
+        """Return the caption: the model family and the config format."""
         of = f" of {self.family}" if self.family else ""
         return f"Rotary embeddings{of}, config format: {self.format}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each kind of layer."""
+        """Yield the head, then a row of RoPE parameters for each kind of layer."""
         yield (
             "layers",
             "method",
@@ -260,7 +260,7 @@ def _pairs(rope: RotaryConfig, rotated: int) -> str:
 
 
 def as_json(reading: Reading) -> dict[str, Any]:
-    """Return a reading as JSON, with the frequencies."""
+    """Return a :class:`Reading` as JSON data, with all frequencies."""
     return {
         "format": reading.format,
         "family": reading.family,

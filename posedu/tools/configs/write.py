@@ -1,4 +1,4 @@
-"""Writer of configurations in many formats."""
+"""Writer of rotary embeddings as configurations in many formats."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -116,7 +116,7 @@ def _parameters(rope: RotaryConfig) -> Config:
 
 
 def _share(rope: RotaryConfig) -> float:
-    """The share of the head dimension that, rounded down, gives the rotated width."""
+    """Share of the head dimension that, rounded down, gives the rotated width."""
     share = rope.width / rope.head_dim
     return share if int(share * rope.head_dim) == rope.width else share * (1 + 1e-12)
 
@@ -194,7 +194,10 @@ def _transformers_4(reading: Reading) -> Config:
 
 
 def _only(reading: Reading, format: str, *methods: str) -> RotaryConfig:
-    """The rotary embedding of all layers; raise if the format cannot express it."""
+    """Return the rotary embedding of all layers, if ``format`` can express it.
+
+    Raises ConfigError otherwise.
+    """
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1:
         raise ConfigError(f"{format} has one rotary embedding for all layers")
@@ -259,7 +262,7 @@ def _megatron(reading: Reading) -> Config:
 
 
 def _require_layout(rope: RotaryConfig, format: str, layout: str) -> None:
-    """Raise if the model's weights have another layout than the library's."""
+    """Raise unless the model's pairs have the layout that ``format`` requires."""
     if rope.layout not in ("", layout):
         raise ConfigError(
             f"{format} has the layout {layout!r}, the model has {rope.layout!r}: "
@@ -328,7 +331,10 @@ def _chatglm(reading: Reading) -> Config:
 
 
 def _only_axial(reading: Reading, format: str) -> RotaryConfig:
-    """The rotary embedding of a model whose axes have frequencies of their own."""
+    """Return the rotary embedding of all layers; raise unless its axes are separate.
+
+    Separate axes have frequencies of their own.
+    """
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1 or rope.order != "separate":
         raise ConfigError(

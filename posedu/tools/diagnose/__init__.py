@@ -142,7 +142,10 @@ def diagnose(
 
 
 def _reading(config: object | None) -> tuple[Reading | None, str]:
-    """The reading of a configuration, or the error; neither if there is none."""
+    """Read a model's configuration; return ``None`` and an error's text if that fails.
+
+    Without a configuration there is neither a reading nor an error.
+    """
     if config is None:
         return None, ""
     try:
@@ -152,7 +155,10 @@ def _reading(config: object | None) -> tuple[Reading | None, str]:
 
 
 def _axes(reading: Reading | None) -> int:
-    """The number of coordinates that a position may have."""
+    """Return the largest number of coordinates of a position in a configuration.
+
+    The number is 2 if no kind of layer has several coordinates.
+    """
     ropes = reading.kinds.values() if reading else ()
     return max(
         (len(r.sections) for r in ropes if r is not None and r.sections), default=2
@@ -160,7 +166,10 @@ def _axes(reading: Reading | None) -> int:
 
 
 def _longest(reading: Reading | None) -> float:
-    """The training length, up to which frequencies do not depend on the length."""
+    """Return the least training length of a configuration's layers, or infinity.
+
+    Up to this length, frequencies do not depend on the length of the text.
+    """
     ropes = reading.kinds.values() if reading else ()
     lengths = [r.trained or r.longest for r in ropes if r is not None]
     return min((length for length in lengths if length), default=float("inf"))
@@ -170,9 +179,9 @@ Calls = list[Mapping[int, Call]]
 
 
 def _single_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
-    """Calls of attention on copies of one token that are all at the same position.
+    """Capture each layer's attention on copies of a token that share one position.
 
-    A token then attends to itself only.
+    The positions ``at`` are run one by one. A token attends only to copies of itself.
     """
     tokens = draw_tokens(model, ROWS, 1).expand(ROWS, REPEATS)
     by_position: dict[int, list[Call]] = {}
@@ -191,7 +200,7 @@ def _single_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> 
 
 
 def _repeated_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
-    """Calls of attention on a row that repeats one token, at each position.
+    """Capture each layer's attention on rows that repeat one token, by position.
 
     Every token then has the same context.
     """
@@ -249,9 +258,9 @@ def _layer(number: int, call: Mapping[int, Call], reading: Reading | None) -> La
 
 
 def _layers_of(modules: Sequence[RotaryModule], reading: Reading | None) -> list[Layer]:
-    """Measurements of rotary modules, as if they were layers.
+    """Measure rotary modules that were run alone, and report them as layers.
 
-    It is not known whether a layer uses the module. So there is no expectation if the
+    It is not known whether a layer uses the module. So no rotation is expected if the
     functions of a module differ, or if the configuration may have unrotated layers.
     """
     kinds = {k: rope for k, rope in reading.kinds.items() if rope} if reading else {}
@@ -268,7 +277,7 @@ def _layers_of(modules: Sequence[RotaryModule], reading: Reading | None) -> list
 def _expected(
     name: str, number: int, reading: Reading | None
 ) -> tuple[RotaryConfig | None, ...]:
-    """The rotary embeddings that a configuration has, or may have, for this layer."""
+    """Return the rotary embeddings that a configuration has or allows for a layer."""
     if reading is None:
         return ()
     numbers = re.findall(r"\.(\d+)\.", f".{name}.")

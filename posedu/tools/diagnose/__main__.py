@@ -18,7 +18,7 @@ NEITHER = "neither a file or folder nor package.module:function"
 
 
 def load(target: str, *, weights: bool) -> nn.Module:
-    """Return the model of ``package.module:function``, or of a configuration.
+    """Load the model that ``package.module:function`` or a configuration makes.
 
     A model of a configuration is in float32. Code in its folder is not run.
 
@@ -61,13 +61,13 @@ def load(target: str, *, weights: bool) -> nn.Module:
 
 
 def _one_line(error: BaseException) -> str:
-    """The type of an error, and its message in a line."""
+    """Return the type and the message of an error in one line."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}"[:300]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report; return 1 if it has a fault, 2 on an error.
+    """Print the diagnosis of a model; return 1 if it has a fault, 2 on an error.
 
     An error is a target that gives no model, or an unreadable configuration of a model.
     """

@@ -24,9 +24,10 @@ ROUNDOFFS = 4096
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of a trial: the relative difference of outputs that should be equal.
+    """Comparison of two outputs of a model that should be equal.
 
-    ``differs`` is ``None`` if the trial could not be run, and ``why`` is the reason.
+    ``differs`` is the relative difference of the outputs, or ``None`` if the trial
+    could not be run; then ``why`` is the reason.
     """
 
     name: str
@@ -41,9 +42,10 @@ class Trial:
 
 
 def trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[Trial]:
-    """Run all trials, on a few tokens at positions from 0 and from ``far``.
+    """Compare a model's outputs on shifted, padded, cached and packed texts.
 
-    ``eps`` is that of the dtype of queries and keys.
+    The positions of the shifted text begin at ``far``. ``eps`` is that of the dtype of
+    queries and keys.
     """
     with evaluating(model):
         yield from _trials(model, inputs, far, eps)
@@ -105,7 +107,7 @@ def _needs(model: nn.Module, *names: str) -> None:
 def _shifted(
     model: nn.Module, inputs: Inputs, tokens: Tensor, far: int
 ) -> tuple[Tensor, Tensor]:
-    """Outputs of the same tokens, at positions from 0 and from ``far``."""
+    """Return outputs for the same tokens, at positions from 0 and from ``far``."""
     _needs(model, "position_ids")
     return (
         _run(model, inputs, tokens, _positions(tokens)),
@@ -116,7 +118,7 @@ def _shifted(
 def _padded(
     model: nn.Module, inputs: Inputs, tokens: Tensor, *, counted: bool
 ) -> tuple[Tensor, Tensor]:
-    """Outputs without padding, and with masked padding on the left.
+    """Return outputs without padding, and with masked padding on the left.
 
     If ``counted``, positions that begin after the padding are given.
     """
@@ -133,7 +135,7 @@ def _padded(
 
 
 def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Outputs of the whole text, and of its tokens one by one with a cache."""
+    """Return outputs for a whole text, and for the text read in steps with a cache."""
     _needs(model, "past_key_values", "use_cache")
     whole = _run(model, inputs, tokens, None, use_cache=False)
     cache, outs = None, []
@@ -149,7 +151,7 @@ def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, T
 
 
 def _packed(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Outputs of two texts, and of both in one row, separated by positions alone."""
+    """Return outputs for two texts, and for both in one row, separated by positions."""
     _needs(model, "position_ids")
     row = tokens[:1]
     counts, _ = packed_positions([0, SPLIT, LENGTH])

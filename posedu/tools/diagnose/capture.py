@@ -1,8 +1,8 @@
 """Capture of queries, keys and their sources while a model runs.
 
-This works for any family of models. Queries and keys are captured where PyTorch
+The capture works for any family of models. Queries and keys are captured where PyTorch
 computes attention, by ``scaled_dot_product_attention`` or by a product of two batches
-of matrices. The features from which they are made are captured where a linear map or a
+of matrices. The features from which these are made are captured where a linear map or a
 module returns.
 """
 
@@ -32,7 +32,7 @@ HEADS = 2  # number of heads to capture, since all heads of a layer are rotated 
 
 @dataclass(frozen=True)
 class Side:
-    """Queries, or keys, of one call of attention, float64.
+    """Queries, or keys, of one call of attention, in float64.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Call:
 
 @dataclass
 class _Watch(TorchFunctionMode):
-    """A mode that captures calls of attention; ``shape`` is that of the tokens."""
+    """Torch mode that captures calls of attention on tokens of shape ``shape``."""
 
     shape: tuple[int, int]
     calls: list[Call] = field(default_factory=list)
@@ -92,7 +92,7 @@ class _Watch(TorchFunctionMode):
         return out
 
     def enter_module(self, name: str) -> Callable[..., None]:
-        """Return a hook for a module that begins."""
+        """Return a forward pre-hook that notes that module ``name`` begins."""
 
         def hook(*_: Any) -> None:
             self.modules.append(name)
@@ -100,12 +100,12 @@ class _Watch(TorchFunctionMode):
         return hook
 
     def leave_module(self, module: nn.Module, given: Any, out: Any) -> None:
-        """Hook for a module that returns."""
+        """Capture the output of a module that returns; this is a forward hook."""
         self.modules.pop()
         self.add_source(out)
 
     def add_product(self, left: Tensor, right: Tensor) -> None:
-        """Add a product as a call of attention if its shape is that of scores."""
+        """Capture a product as a call of attention if its shape is that of scores."""
         tokens = self.shape[1]
         is_scores = left.ndim == right.ndim > 2 and (
             left.shape[-2] == right.shape[-1] == tokens
@@ -114,7 +114,7 @@ class _Watch(TorchFunctionMode):
             self.add_attention(left, right.transpose(-1, -2))
 
     def add_attention(self, query: Tensor, key: Tensor) -> None:
-        """Add a call of attention, and begin a new list of sources."""
+        """Capture a call of attention, and begin a new list of sources of features."""
         sides = [self.side(x) for x in (query, key)]
         if sides[0] is not None and sides[1] is not None:
             name = self.modules[-1] if self.modules else ""
@@ -122,7 +122,7 @@ class _Watch(TorchFunctionMode):
             self.returned.clear()
 
     def side(self, x: Tensor) -> Side | None:
-        """Return queries or keys in float64; ``None`` for other numbers of tokens."""
+        """Return queries or keys in float64, ``None`` unless they are one per token."""
         rows, tokens = self.shape
         if x.ndim < 3 or x.shape[-2] != tokens or x[..., 0, 0].numel() % rows:
             return None
@@ -131,7 +131,7 @@ class _Watch(TorchFunctionMode):
         return Side(features, tuple(self.returned), torch.finfo(x.dtype).eps)
 
     def add_source(self, out: Any) -> None:
-        """Add the result of a linear map or a module, if it has all tokens."""
+        """Capture the result of a linear map or a module, if it has all tokens."""
         if not isinstance(out, Tensor) or not out.is_floating_point():
             return
         rows, tokens = self.shape
@@ -164,7 +164,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
     """Capture the calls of attention of a model on tokens of ``shape``, rows by tokens.
 
-    The list is filled while the model runs. The model is :func:`evaluating` meanwhile.
+    The list of calls is filled while the model runs. The model is :func:`evaluating`
+    meanwhile.
     """
     watch = _Watch(shape)
     handles = []

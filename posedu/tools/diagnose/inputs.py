@@ -1,4 +1,4 @@
-"""Inputs for a model that is diagnosed, and its output."""
+"""Inputs for a model that is diagnosed, and the tensor to compare in its output."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ TOKENS = 256
 
 
 class Refused(Exception):
-    """A model that cannot be diagnosed, or a trial that cannot be run; says why."""
+    """Raised if a model cannot be diagnosed or a trial cannot be run; says why."""
 
 
 def accepts(model: nn.Module, name: str) -> bool:
@@ -39,7 +39,10 @@ def vocabulary(model: nn.Module) -> int | None:
 
 
 def default_inputs(model: nn.Module) -> Inputs:
-    """Return the inputs of a language model: ``input_ids`` and ``position_ids``."""
+    """Return the function that makes a language model's inputs.
+
+    The inputs are ``input_ids`` and ``position_ids``.
+    """
     if vocabulary(model) is None:
         raise Refused(
             "the model has no nn.Embedding, so its inputs are not known: give inputs=, "
@@ -63,7 +66,7 @@ def default_inputs(model: nn.Module) -> Inputs:
 
 
 def output(result: Any) -> Tensor:
-    """Return the logits, or else the first floating-point tensor of a result."""
+    """Return the logits of a model's result, or its first floating-point tensor."""
     for name in ("logits", "last_hidden_state"):
         found = getattr(result, name, None)
         if isinstance(found, Tensor):
@@ -79,7 +82,7 @@ def output(result: Any) -> Tensor:
 def draw_tokens(model: nn.Module, rows: int, length: int, seed: int = 0) -> Tensor:
     """Draw tokens with a fixed seed, without the first few of the vocabulary.
 
-    These are often special tokens: padding, beginning and end.
+    The first few are often special tokens: padding, beginning and end.
     """
     size = vocabulary(model) or TOKENS
     generator = torch.Generator().manual_seed(seed)

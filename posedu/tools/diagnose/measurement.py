@@ -71,17 +71,17 @@ class MeasuredRotation:
 
     @property
     def columns(self) -> Int[np.ndarray, "rotated"]:
-        """The rotated columns."""
+        """Indices of the rotated columns, in increasing order."""
         return np.sort(np.concatenate([self.first, self.second]))
 
     @property
     def width(self) -> int:
-        """The number of rotated columns."""
+        """Number of rotated columns."""
         return 2 * len(self.first)
 
     @property
     def layout(self) -> str:
-        """``"half"``, ``"interleaved"``, ``"blocks"``, ``"other"``, or empty.
+        """Layout of the pairs: "half", "interleaved", "blocks", "other", or empty.
 
         ``"blocks"`` means several parts, each in the half layout. A single pair of
         neighbors is both half and interleaved, so its layout is empty.
@@ -100,7 +100,7 @@ class MeasuredRotation:
 
 
 def measure(sides: Mapping[int, Side]) -> MeasuredRotation:
-    """Measure a rotation from the same tokens at several positions.
+    """Measure the rotation of queries or keys from one token at several positions.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _flat(x: Float[np.ndarray, "rows 1 heads d"]) -> Float[np.ndarray, "samples 
 def _origins(
     sides: Mapping[int, Side],
 ) -> tuple[Int[np.ndarray, "d"], dict[int, Float[np.ndarray, "samples d"]]]:
-    """The source column of each feature, −1 if not found, and the features before.
+    """Find each feature's source column (−1 if none), and the features before rotation.
 
     At position 0 a rotation leaves each column unchanged up to a factor. So each column
     is searched among the columns of the sources, the earliest first. If one is missing,
@@ -218,7 +218,7 @@ def _origins(
 
 
 def _places(own: Int[np.ndarray, "d 2"]) -> Int[np.ndarray, "d"]:
-    """Places of columns within the parts that a head is concatenated from."""
+    """Rank the columns within each of the parts that a head is concatenated from."""
     places = np.empty(len(own), int)
     starts = [0, *(np.flatnonzero(np.diff(own[:, 0])) + 1), len(own)]
     for a, b in pairwise(starts):
@@ -231,7 +231,7 @@ def _same(
     offered: Float[np.ndarray, "rows others"],
     eps: float,
 ) -> dict[int, int]:
-    """The offered column of which each wanted column is a positive multiple."""
+    """Find the offered column of which each wanted column is a positive multiple."""
     norms = [np.linalg.norm(x, axis=0) for x in (wanted, offered)]
     units = [
         x / np.where(n > 0, n, 1) for x, n in zip((wanted, offered), norms, strict=True)
@@ -247,7 +247,11 @@ def _partners(
     after: Mapping[int, Float[np.ndarray, "samples d"]],
     eps: float,
 ) -> tuple[Int[np.ndarray, "d"], int]:
-    """The partner of each column, and the number of columns with several partners."""
+    """Find the partner of each column, and the number of unexplained columns.
+
+    A column is unexplained if it changes with the position, but not by the rotation of
+    a pair. The partner of an unexplained or unrotated column is ``ALONE``.
+    """
     d = after[0].shape[1]
     (alone, grown, size), paired = np.zeros((3, d)), np.zeros((d, d))
     steady = _own(before[0], after[0])
@@ -279,7 +283,7 @@ def _partners(
 def _own(
     x: Float[np.ndarray, "samples d"], y: Float[np.ndarray, "samples d"]
 ) -> Float[np.ndarray, "d"]:
-    """The factor by which each column changes on its own."""
+    """Least-squares factor from each column of x to the same column of y."""
     norms = (x * x).sum(0)
     return (x * y).sum(0) / np.where(norms > 0, norms, 1)
 
@@ -287,7 +291,7 @@ def _own(
 def _factor(
     x: Float[np.ndarray, "samples d"], y: Float[np.ndarray, "samples d"], a: int, b: int
 ) -> complex:
-    """The factor of x_a + i·x_b."""
+    """Complex least-squares factor from x_a + i·x_b to y_a + i·y_b."""
     before, after = x[:, a] + 1j * x[:, b], y[:, a] + 1j * y[:, b]
     return complex(np.vdot(before, after) / np.vdot(before, before))
 
@@ -295,10 +299,10 @@ def _factor(
 def _frequencies(
     angles: Float[np.ndarray, "pairs positions"], at: Sequence[int], eps: float
 ) -> tuple[Float[np.ndarray, "pairs"], dict[int, float], str]:
-    """Frequencies, errors of angles by position, and the dtype of rounded positions.
+    """Fit frequencies to angles; return errors by position and the positions' dtype.
 
-    Each position is a few times the one before, so the frequency that fits there gives
-    the number of full turns here.
+    Each position is a few times the one before, so the frequency that fits the
+    positions before gives the number of full turns at this one.
     """
     if not len(angles):
         return np.empty(0), {}, ""
@@ -319,7 +323,7 @@ def _frequencies(
 def _unwrapped(
     angles: Float[np.ndarray, "pairs positions"], at: Float[np.ndarray, "positions"]
 ) -> tuple[Float[np.ndarray, "pairs"], Float[np.ndarray, "positions"]]:
-    """Frequencies, and the largest difference of angles from a line, by position."""
+    """Fit frequencies to angles; return them, and the largest error by position."""
     frequencies = np.zeros(len(angles))
     for angle, p in zip(angles.T, at, strict=True):
         if p > 0:

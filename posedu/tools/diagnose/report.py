@@ -1,4 +1,4 @@
-"""Report of a diagnosis: its findings in words, as a table and as JSON."""
+"""Report of a model's diagnosis: the findings in words, as a table and as JSON."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ SIXTEEN = 1e-4  # below the eps of 16-bit floats, above that of float32
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding about the model, and the way to mend it.
+    """A fault or note that a diagnosis found in a model, and the way to mend it.
 
     A ``"fault"`` contradicts the configuration, or makes scores depend on more than the
     offset. A ``"note"`` describes the model.
@@ -43,7 +43,8 @@ class Layer:
     """One call of attention: its measured and its expected rotations.
 
     ``expected`` holds the rotary embeddings that the configuration allows here;
-    ``None`` among them allows no rotation. It is empty if there is no configuration.
+    ``None`` among them allows no rotation. The tuple is empty if there is no
+    configuration.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Diagnosis(Table):
-    """The measured position handling of a model.
+    """Result of a model's diagnosis: measured rotations, trials and findings.
 
     Parameters
     ----------
@@ -82,27 +83,27 @@ class Diagnosis(Table):
 
     @property
     def faults(self) -> list[Finding]:
-        """The findings that are faults."""
+        """Findings that are faults."""
         return [f for f in self.findings if f.level == FAULT]
 
     @property
     def ok(self) -> bool:
-        """True if there is no fault, and no configuration that could not be read."""
+        """True if no fault was found and no configuration failed to be read."""
         return not self.faults and not self.config_error
 
     @property
     def uncompared(self) -> str:
-        """The reason why no configuration was compared, empty if one was."""
+        """Reason why no configuration was compared, empty if one was."""
         if self.config_error:
             return f"its configuration could not be read: {self.config_error}"
         return "" if self.reading else "the model has no configuration"
 
     def caption(self) -> str:
-        """The name of the model."""
+        """Return the caption, which names the model."""
         return f"Measured rotations of {self.model}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each run of layers with equal measurements."""
+        """Yield the head, then a row for each run of layers with equal measurements."""
         yield (
             "layers",
             "rotated columns",
@@ -119,7 +120,7 @@ class Diagnosis(Table):
             yield who, *cells
 
     def lines(self) -> list[str]:
-        """Return findings, a missing comparison and trials, a line for each."""
+        """Return the report's lines: findings, a missing comparison and trials."""
         missing = [f"not compared: {self.uncompared}"] if self.uncompared else []
         return [*map(str, self.findings), *missing, *map(_trial_line, self.trials)]
 
@@ -128,7 +129,7 @@ class Diagnosis(Table):
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return a diagnosis as JSON."""
+    """Return a :class:`Diagnosis` as JSON data."""
     return {
         "model": diagnosis.model,
         "layers": [
@@ -152,8 +153,9 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def series(measured: MeasuredRotation) -> tuple[float, float] | None:
-    """Return the base, with d the rotated columns, and the highest frequency.
+    """Return the base and the highest frequency of frequencies in geometric series.
 
+    In the exponents of the base, d is the number of rotated columns. The result is
     ``None`` if the frequencies are no geometric series.
     """
     omega = np.abs(measured.frequencies)
@@ -169,12 +171,12 @@ def series(measured: MeasuredRotation) -> tuple[float, float] | None:
 
 
 def bases(measured: MeasuredRotation) -> dict[str, float]:
-    """Return the base of the frequencies, by the kind of partial rotation.
+    """Return the base of the measured frequencies, by the kind of partial rotation.
 
     ``"partial"``: base^(−2p/r) of the r rotated columns. ``"proportional"``:
-    base^(−2p/d) of all d columns; pairs of the lowest frequencies are not rotated.
-    In the half layout the pairs distinguish the two: their columns are r/2 or d/2
-    apart. A whole head is both; frequencies that are no geometric series are neither.
+    base^(−2p/d) of all d columns; pairs of the lowest frequencies are not rotated. In
+    the half layout the pairs distinguish the two: their columns are r/2 or d/2 apart. A
+    whole head is both; frequencies that are no geometric series are neither.
     """
     found = series(measured)
     if found is None:
@@ -192,7 +194,7 @@ def _share(measured: MeasuredRotation) -> float:
 
 
 def coarse_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
-    """Yield findings of 16-bit buffers whose numbers decrease as frequencies do."""
+    """Yield a fault for each 16-bit buffer whose numbers decrease as frequencies do."""
     for name, buffer in buffers.items():
         dtype = str(buffer.dtype).removeprefix("torch.")
         falling = buffer.ndim == 1 and len(buffer) > 3 and dtype in ROUNDED
@@ -207,7 +209,7 @@ def coarse_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
 
 
 def measured_alone(reason: str) -> Finding:
-    """Return the finding that the model as a whole was not measured."""
+    """Return the note that only the model's rotary module was measured, and why."""
     return Finding(
         NOTE,
         "alone",
@@ -220,7 +222,7 @@ def measured_alone(reason: str) -> Finding:
 def unfilled_buffers(
     buffers: Mapping[str, torch.Tensor], stored: Container[str], reading: Reading | None
 ) -> Iterator[Finding]:
-    """Yield findings of buffers for frequencies that contain no frequencies.
+    """Yield a fault for each buffer for frequencies that contains no frequencies.
 
     Such a buffer is in no checkpoint, whose names are ``stored``, and has a number for
     each pair. Frequencies decrease, and periods increase.
@@ -348,7 +350,7 @@ def _of_sides(q: MeasuredRotation, k: MeasuredRotation) -> Iterator[Finding]:
 
 
 def _is_rotated_in(one: MeasuredRotation, other: MeasuredRotation) -> bool:
-    """True if the other rotates each pair that one rotates, by the same angle."""
+    """True if ``other`` rotates each pair that ``one`` rotates, by the same angle."""
     pairs = zip(other.first, other.second, other.frequencies, strict=True)
     there = {(int(a), int(b)): w for a, b, w in pairs}
     spread = max(one.uncertainty, other.uncertainty)
@@ -402,7 +404,7 @@ def _of_angles(measured: MeasuredRotation) -> Iterator[Finding]:
 
 
 def _few_bits(omega: Float[np.ndarray, "pairs"], uncertainty: float) -> str:
-    """The dtype that frequencies were rounded to, empty if it is not known."""
+    """Return the dtype that frequencies were rounded to, empty if it is not known."""
     known = omega[omega > 1e5 * uncertainty]
     fractions = np.log2(known) % 1 if len(known) else known
     # Every dtype represents powers of two, so these show nothing.
@@ -489,7 +491,10 @@ def _same(
     *,
     ordered: bool = True,
 ) -> bool:
-    """True if frequencies agree; unordered, any coordinate may have any pair."""
+    """True if the measured frequencies are the wanted ones.
+
+    If not ``ordered``, any coordinate may have any pair, so the order does not matter.
+    """
     visible = 8 * measured.uncertainty
     omega = np.abs(measured.frequencies)
     omega, wanted = omega[omega > visible], wanted[wanted > visible]
@@ -501,7 +506,7 @@ def _same(
 
 
 def _departure(measured: MeasuredRotation, rope: RotaryConfig) -> Finding:
-    """The finding of a rotation that differs from the expected one."""
+    """Return the fault of a measured rotation that is not the expected ``rope``."""
     wanted = rope.frequencies()
     plain = wanted
     if rope.method != "default":
@@ -625,7 +630,7 @@ def _of_trials(
 
 
 def _plain(base: float) -> str:
-    """A number with five digits and no exponent."""
+    """Return a number as text with five digits and no exponent."""
     return f"{float(f'{base:.5g}'):,.10g}"
 
 

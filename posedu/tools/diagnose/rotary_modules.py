@@ -31,9 +31,10 @@ Rotation = Callable[[Tensor, Tensor, Table], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class RotaryModule:
-    """One rotary module with one function, for one kind of layer if there are several.
+    """A model's rotary module, run with one function that applies the module's table.
 
-    ``calls`` holds the rotated queries and keys by position, as calls of attention.
+    ``kind`` is the kind of layer, empty if the module takes none. ``calls`` holds the
+    rotated queries and keys by position, as calls of attention.
     """
 
     module: str
@@ -43,12 +44,12 @@ class RotaryModule:
 
     @property
     def name(self) -> str:
-        """The module, the kind of layer and the function, as a name of a layer."""
+        """Name for reports: the module, the kind of layer and the function."""
         where = ".".join(filter(None, (self.module, self.kind)))
         return f"{where} with {self.function}" if where else self.function
 
     def sides(self) -> tuple[dict[int, Side], dict[int, Side]]:
-        """Return queries and keys, by position."""
+        """Return the rotated queries and the rotated keys, by position."""
         return (
             {p: call.query for p, call in self.calls.items()},
             {p: call.key for p, call in self.calls.items()},
@@ -58,7 +59,7 @@ class RotaryModule:
 def rotary_modules(
     model: nn.Module, at: Sequence[int], rows: int, axes: int = 2
 ) -> list[RotaryModule]:
-    """Run each rotary module with the functions that keep lengths best.
+    """Run a model's rotary modules, each with the functions that keep lengths best.
 
     Of functions with equal results the first is taken. The positions are those that the
     module takes, alone or as ``axes`` equal coordinates.
@@ -89,7 +90,7 @@ def rotary_modules(
 
 
 def _functions(namespace: Mapping[str, Any]) -> dict[str, Rotation]:
-    """Functions that take queries and then a table, by name."""
+    """Functions named after rotation that take queries and then a table, by name."""
     found = {}
     for name, own in namespace.items():
         if not NAMED.search(name) or isinstance(own, type) or not callable(own):
@@ -101,13 +102,13 @@ def _functions(namespace: Mapping[str, Any]) -> dict[str, Rotation]:
 
 
 def _used(model: nn.Module) -> set[str]:
-    """Names after rotation in the code of the model's modules."""
+    """Names like "apply_rotary" or "rope" in the code of a model's modules."""
     codes = (inspect.unwrap(type(m).forward).__code__ for m in model.modules())
     return {name for code in codes for name in code.co_names if NAMED.search(name)}
 
 
 def _rotation(function: Callable[..., Any]) -> Rotation | None:
-    """The function on queries and keys; ``None`` if it needs more than a table."""
+    """Adapt a function to queries, keys and a table; ``None`` if it needs more."""
     parameters = inspect.signature(function).parameters
     names = list(parameters)
     first = next((i for i, n in enumerate(names) if n in TABLE), 0)
@@ -127,7 +128,7 @@ def _rotation(function: Callable[..., Any]) -> Rotation | None:
 
 
 def _kinds(module: nn.Module) -> list[str]:
-    """Kinds of layers, if the module's forward takes one."""
+    """Kinds of layers that the forward of a rotary module takes, [""] for none."""
     if "layer_type" not in inspect.signature(module.forward).parameters:
         return [""]
     own = getattr(module, "layer_types", None)
@@ -143,10 +144,10 @@ def _calls(
     rows: int,
     shapes: Sequence[Sequence[int]],
 ) -> dict[int, Call]:
-    """Rotated queries and keys at the positions before the first that fails.
+    """Rotate random queries and keys at the positions before the first that fails.
 
-    Positions have the shape that keeps lengths best. Of several such shapes it is the
-    one with the widest table, which has the most coordinates.
+    Of ``shapes``, positions have the one that keeps lengths best. Of several such
+    shapes it is the one with the widest table, which has the most coordinates.
     """
     found: list[tuple[float, int, dict[int, Call]]] = []
     for shape in shapes:
@@ -170,7 +171,7 @@ def _calls(
 
 
 def _stretched(calls: Mapping[int, Call]) -> float:
-    """The largest relative change of queries' lengths, rounded to hundredths."""
+    """Largest relative change of queries' lengths, rounded to hundredths."""
     lengths = [np.linalg.norm(c.query.features, axis=-1) for c in calls.values()]
     ratio = np.stack(lengths) / lengths[0]
     return round(float(np.abs(ratio - 1).max()), 2)
@@ -179,7 +180,10 @@ def _stretched(calls: Mapping[int, Call]) -> float:
 def _tables(
     module: nn.Module, kind: str, at: Sequence[int], shape: Sequence[int]
 ) -> Iterator[tuple[int, Table]]:
-    """Yield the table of each position; nothing if the module takes other inputs."""
+    """Yield a rotary module's table of cosines and sines for each position.
+
+    Nothing is yielded if the module takes other inputs.
+    """
     names = list(inspect.signature(module.forward).parameters)
     if "position_ids" not in names:
         return

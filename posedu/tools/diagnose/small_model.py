@@ -111,7 +111,7 @@ def _narrow(config: Any) -> None:
 
 
 def _cut(config: Any, most: int) -> None:
-    """Keep the first layers, in numbers of layers and in lists by layer."""
+    """Reduce a configuration to its first ``most`` layers, in counts and in lists."""
     kinds = [
         value
         for name in KINDS

@@ -1,4 +1,4 @@
-"""Test a kernel against the reference: hard cases, bounds and known mutants."""
+"""Test of a kernel against the float64 reference: hard cases, bounds, known mutants."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ TENSORS = ("torch", "numpy")
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of checking a kernel.
+    """Result of checking a kernel: the encoding, the faults and the verdict in words.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Verdict:
 
 
 class KernelError(Exception):
-    """A kernel that returns no valid output, and the name of the fault."""
+    """Raised if a kernel returns no valid output; ``fault`` names what is wrong."""
 
     def __init__(self, fault: str, message: str):
         super().__init__(message)
@@ -114,7 +114,7 @@ class KernelError(Exception):
 
 @dataclass
 class _Run:
-    """Outputs and gradients of a kernel for the cases of one variant in one dtype."""
+    """Outputs and gradients of a kernel in one dtype, for one configuration's cases."""
 
     dtype: torch.dtype
     cases: Sequence[Case]
@@ -124,7 +124,10 @@ class _Run:
     remarks: list[str] = field(default_factory=list)
 
     def rounds_inside(self, angles: str) -> bool:
-        """Return whether cosines, sines or products are as coarse as the output."""
+        """True if the kernel rounds tables or products as coarsely as its output.
+
+        The tables are those of cosines and sines.
+        """
         dtype = coarsest(self.bounding, angles)
         return any(
             (np.abs(out - c.expected) > c.bound(dtype, angles=angles)).any()
@@ -133,11 +136,11 @@ class _Run:
 
     @property
     def bounding(self) -> torch.dtype:
-        """The dtype whose precision the outputs can have."""
+        """Coarser dtype of inputs and outputs, which limits the outputs' precision."""
         return max(self.dtype, self.returned or self.dtype, key=roundoff)
 
     def failing(self, angles: str) -> list[tuple[Case, np.ndarray, np.ndarray]]:
-        """Return the cases outside their bound, the outputs, and the shares of it."""
+        """Return the test cases outside their bound, with output and share of bound."""
         found = []
         dtype = coarsest(self.bounding, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
@@ -148,7 +151,7 @@ class _Run:
         return found
 
     def failing_backward(self, angles: str) -> list[tuple[Case, Arrays, float]]:
-        """Return cases whose gradients are outside, the gradients, and the share."""
+        """Return test cases with gradients outside the bound, and the share of it."""
         found = []
         for case, given in zip(self.cases, self.gradients, strict=True):
             if given is not None:
@@ -171,7 +174,7 @@ def check_kernel(
     angles: str = "float64",
     **options: Any,
 ) -> Verdict:
-    """Run a kernel over the cases of an encoding, and name its fault.
+    """Run a kernel over the test cases of an encoding, and name its fault, if any.
 
     Parameters
     ----------
@@ -181,7 +184,8 @@ def check_kernel(
     name, d, **options
         The encoding, and what the kernel should compute; see
         :func:`posedu.tools.kernels.oracle.cases`. An option that is not given may be as
-        in any variant of the record, and the verdict names the one that fits.
+        in any configuration of the encoding's record, and the verdict names the one
+        that fits.
     tensors
         ``"torch"`` (default) or ``"numpy"``: the type that the kernel takes and
         returns.
@@ -246,7 +250,7 @@ def _verdict(tried: Sequence[Case], faults, message, **more: Any) -> Verdict:
 
 
 def _runs(kernel, cases, wanted, tensors, device, all_asked):
-    """A run for each dtype that the kernel takes; raise if it takes none of them."""
+    """Run the kernel on all test cases in each dtype; raise if it takes no dtype."""
     runs, remarks, first = [], [], None
     for dtype in wanted:
         run = _Run(dtype, cases)
@@ -274,7 +278,7 @@ def _runs(kernel, cases, wanted, tensors, device, all_asked):
 
 
 def _narrowed(run: _Run, angles: str) -> _Run:
-    """The run, compared as float32 if the kernel computes in float32 for float64."""
+    """Return a run with float32's bounds if the kernel computes float64 in float32."""
     narrow = replace(run, returned=torch.float32)
     if run.bounding != torch.float64 or not run.failing(angles):
         return run
@@ -287,7 +291,7 @@ def _narrowed(run: _Run, angles: str) -> _Run:
 
 
 def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
-    """Call the kernel on a case, and add its output and gradients to the run."""
+    """Call the kernel on a test case, and add its output and gradients to ``run``."""
     as_given = _as_torch if tensors == "torch" else _as_numpy
     positional, named = as_given(case, run.dtype, device)
     before = copy.deepcopy((positional, named))
@@ -392,7 +396,7 @@ def _takes(kernel, positional, named) -> bool:
 
 
 def _validated(out: Any, case: Case, tensors: str) -> np.ndarray:
-    """The output in float64; raise if its type, shape, dtype or values are wrong."""
+    """Return an output in float64; raise if type, shape, dtype or values are wrong."""
     kind = torch.Tensor if tensors == "torch" else np.ndarray
     if not isinstance(out, kind):
         raise KernelError(
@@ -429,7 +433,7 @@ def _same(before, after) -> bool:
 
 
 def _verdict_on(name, options, runs, angles) -> Verdict:
-    """The verdict on complete runs, of which each variant has a list."""
+    """Return the verdict on a kernel's runs, of which each configuration has a list."""
     for of_variant in runs:
         if not any(run.failing(angles) for run in of_variant):
             return _right(name, options, runs, of_variant, angles)
@@ -457,7 +461,11 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
 
 
 def _within(runs, precision: str) -> list[_Run] | None:
-    """The runs of the first variant that is right with angles in this dtype."""
+    """Return the runs of the first configuration that is right with coarser angles.
+
+    ``precision`` is the dtype of the angles. The result is ``None`` if no configuration
+    is right.
+    """
     fits = (r for r in runs if not any(run.failing(precision) for run in r))
     return next(fits, None)
 
@@ -485,7 +493,7 @@ def _more(of_variant: Sequence[_Run], found: Iterable[str] = ()) -> dict[str, An
 
 
 def _right(name, options, runs, of_variant, angles) -> Verdict:
-    """The verdict on runs whose outputs are right; gradients may still be wrong."""
+    """Return the verdict on runs whose outputs are right; gradients may be wrong."""
     cases = of_variant[0].cases
     own = {n: v for n, v in cases[0].options.items() if n not in options}
     differ = {
@@ -523,7 +531,10 @@ def _right(name, options, runs, of_variant, angles) -> Verdict:
 
 
 def _known_gradient(failing, run: _Run) -> str:
-    """The end of a message: the mutant whose gradient it is; empty if none is found."""
+    """Name the mutant whose gradient a kernel has, as the end of a message.
+
+    The text is empty if no mutant is found.
+    """
     if any(not isinstance(case.solution, Solution) for case, _, _ in failing):
         return ""
     if not any(given["x"].any() for _, given, _ in failing):
@@ -565,7 +576,7 @@ def _wrong(of_variant, faults, message, angles) -> Verdict:
 
 
 def _place(wrong: np.ndarray, case: Case) -> str:
-    """The positions, features and heads of wrong entries of an output, in words."""
+    """Describe positions, features and heads of an output's wrong entries in words."""
     where = np.nonzero(wrong)
     of_tokens = {(b, t) for b, t in zip(where[0], where[-2], strict=True)}
     at = [case.positions[b, t] for b, t in sorted(of_tokens)]
@@ -589,7 +600,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _ranges(numbers: np.ndarray, whole: int | None) -> str:
-    """Numbers as ranges: 0–3, 8–11."""
+    """Format numbers as ranges: 0–3, 8–11."""
     if whole == len(numbers):
         return f"0–{whole - 1} (all)"
     breaks = np.flatnonzero(np.diff(numbers) > 1) + 1
@@ -598,7 +609,7 @@ def _ranges(numbers: np.ndarray, whole: int | None) -> str:
 
 
 def _imported(given: str) -> Callable[..., Any]:
-    """The function with the name ``module:function``.
+    """Import the function that ``given`` names as ``module:function``.
 
     Raises
     ------

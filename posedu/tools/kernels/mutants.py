@@ -34,7 +34,7 @@ REFUSED = (TypeError, ValueError, IndexError)  # errors of references for wrong 
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference as mutants change it: its function, its options and its positions.
+    """A reference implementation that mutants change: function, options and positions.
 
     ``positions`` maps the given positions and the shape of the features to the
     positions that the reference uses.
@@ -45,20 +45,20 @@ class Reference:
     positions: Callable[[Array, tuple[int, ...]], Array] = lambda at, shape: at
 
     def with_options(self, **options: Any) -> "Reference":
-        """Return the reference with other options."""
+        """Return a copy of the reference with some options replaced."""
         return replace(self, options={**self.options, **options})
 
     def with_positions(self, change: Callable[[Array], Array]) -> "Reference":
-        """Return the reference with changed positions."""
+        """Return a copy of the reference with positions changed by ``change``."""
         positions = self.positions
         return replace(self, positions=lambda at, shape: change(positions(at, shape)))
 
     def with_implementation(self, change: Callable[[Change], Change]) -> "Reference":
-        """Return the reference with a changed function."""
+        """Return a copy of the reference with its function changed by ``change``."""
         return replace(self, implementation=change(self.implementation))
 
     def with_output(self, change: Callable[[Array, Array], Array]) -> "Reference":
-        """Return the reference with an output made of the right one and features."""
+        """Return a copy with the output ``change(right output, features)``."""
         implementation = self.implementation
         return replace(
             self,
@@ -66,14 +66,14 @@ class Reference:
         )
 
     def with_hooks(self, change: Callable[[Hooks], Hooks]) -> "Reference":
-        """Return the reference with changed hooks."""
+        """Return a copy of the reference with its hooks changed by ``change``."""
         implementation = self.implementation
         return replace(self, implementation=lambda **own: change(implementation(**own)))
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A known fault: its name, its description, and the change of the reference.
+    """A known fault of kernels: name, description, and the change of the reference.
 
     If ``start`` is not empty, ``change`` takes a number, too. The search for the number
     begins at the values of ``start``.
@@ -90,7 +90,7 @@ _SCALES = tuple(np.geomspace(1 / 512, 2, 80))
 
 
 def _at(change: Callable[[Array], Array]) -> Callable[[Reference], Reference]:
-    """The change of a reference that changes its positions."""
+    """Return the change of a reference that applies ``change`` to its positions."""
     return lambda reference: reference.with_positions(change)
 
 
@@ -109,7 +109,7 @@ def _head_numbers(at: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _of_positions(axes: int | None) -> Iterator[Mutant]:
-    """Mutants of any encoding that uses positions."""
+    """Yield mutants with wrong positions, for any encoding that uses positions."""
     yield Mutant("sign", "each position is negated", _at(lambda at: -at))
     yield Mutant("off by one", "each position is one too large", _at(lambda at: at + 1))
     yield Mutant("off by one", "each position is one too small", _at(lambda at: at - 1))
@@ -155,7 +155,7 @@ def _of_positions(axes: int | None) -> Iterator[Mutant]:
 def _of_options(
     encoding: EncodingRecord, options: Mapping[str, Any]
 ) -> Iterator[Mutant]:
-    """Mutants of another convention: an option of another variant."""
+    """Yield mutants with one option as in another configuration of the encoding."""
     for name, value in options.items():
         if not isinstance(value, str | bool | int) or name in ("heads", "d"):
             continue
@@ -172,7 +172,7 @@ def _of_options(
 def _of_numbers(
     encoding: EncodingRecord, options: Mapping[str, Any]
 ) -> Iterator[Mutant]:
-    """Mutants with a number that is searched for."""
+    """Yield mutants with a number to fit: base, attention factor, scale of angles."""
     asked = signature(encoding.implementation("numpy")).parameters
     if "base" in asked and options.get("frequencies") is None:
         right = options.get("base", asked["base"].default)
@@ -198,7 +198,7 @@ def _of_numbers(
 
 
 def _rotated_width(x: Array, options: Mapping[str, Any]) -> int:
-    """The number of leading features that are rotated."""
+    """Return the number of features, from the first on, that the options rotate."""
     sections = 2 * sum(options.get("sections", ()))
     return sections or options.get("rotary_dim") or x.shape[-1]
 
@@ -214,7 +214,7 @@ def _from_tables(
     at: Array,
     **options: Any,
 ) -> Array:
-    """A rotation that combines the right cosines and sines wrongly."""
+    """Rotate ``x`` with the right cosines and sines, combined by ``combine``."""
     width, layout = _rotated_width(x, options), options["layout"]
     a, b = pairs(width, layout=layout)
     first = np.zeros_like(x)
@@ -253,7 +253,7 @@ def _reordered(x, cos, sin, a, b, others):
 
 
 def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Mutants of rotations of pairs of features."""
+    """Yield mutants of encodings that rotate pairs of features."""
     yield Mutant(
         "axis of tokens",
         "heads are counted in place of tokens: axis 1 is taken for axis 2",
@@ -289,7 +289,7 @@ def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
 
 
 def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Mutants of the frequencies of RoPE, which may rotate a part of the features."""
+    """Yield mutants of RoPE's frequencies and of the number of features it rotates."""
     r, base = options.get("rotary_dim") or d, options.get("base", 10000.0)
     changed = Reference.with_options
     if options.get("frequencies") is not None:
@@ -339,13 +339,13 @@ def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
 def _trailing(
     width: int, implementation: Change, x: Array, at: Array, **options: Any
 ) -> Array:
-    """A rotation of the last ``width`` features."""
+    """Rotate the last ``width`` features by a reference that rotates the first."""
     rolled = implementation(np.roll(x, width, -1), at, **options)
     return np.roll(rolled, -width, -1)
 
 
 def _summed(combine: Change) -> Callable[..., Reference]:
-    """A change that combines the input and the added table in another way."""
+    """Return a change that joins input and encoding by ``combine``, not by a sum."""
 
     def change(reference: Reference, *value: float) -> Reference:
         def made(implementation: Change) -> Change:
@@ -360,7 +360,7 @@ def _summed(combine: Change) -> Callable[..., Reference]:
 
 
 def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Mutants of an encoding that is added to a model's input."""
+    """Yield mutants of an encoding that is added to a model's input."""
     scaled, root = _summed(lambda x, e, c: x + c * e), math.sqrt(d)
     yield Mutant("factor", "the encoding is multiplied by {:.6g}", scaled, (1.0,))
     for text, combine in (
@@ -388,7 +388,7 @@ def _on_bias(change: Change) -> Callable[[Reference], Reference]:
 
 
 def _times(sign: int, bias: Array, d: int) -> Array:
-    """The bias times a sign, except for minus infinity, which hides keys."""
+    """Multiply a bias by ``sign``, except where it is −∞, which hides keys."""
     hidden = np.isinf(bias)
     return np.where(hidden, bias, sign * np.where(hidden, 0, bias))
 
@@ -405,7 +405,7 @@ def _scaled(power: float) -> Callable[[Reference], Reference]:
 
 
 def _shifted_distance(step: int) -> Callable[[Reference], Reference]:
-    """A change that adds ``step`` to every distance."""
+    """Return a change of the reference that adds ``step`` to every distance."""
 
     def changed(hooks: Hooks) -> Hooks:
         def bias(tokens):
@@ -418,7 +418,7 @@ def _shifted_distance(step: int) -> Callable[[Reference], Reference]:
 
 
 def _masked_by_positions(hooks: Hooks) -> Hooks:
-    """Hooks with a causal mask by positions, which fails in a packed row."""
+    """Return hooks with a causal mask by positions, which is wrong in a packed row."""
 
     def weights(scores, tokens):
         mask = tokens.mask
@@ -430,7 +430,7 @@ def _masked_by_positions(hooks: Hooks) -> Hooks:
 
 
 def _of_hooks(axes: int | None) -> Iterator[Mutant]:
-    """Mutants of an encoding that acts inside attention."""
+    """Yield mutants of an encoding that acts inside attention."""
     for name, text, sign in (
         ("sign", "the bias has the opposite sign", -1),
         ("bias", "no bias is added", 0),
@@ -461,7 +461,7 @@ def _of_hooks(axes: int | None) -> Iterator[Mutant]:
 
 
 def mutants(case: Case) -> list[Mutant]:
-    """Return the mutants of a case's encoding."""
+    """Return the mutants of the encoding that a test case is for."""
     encoding, options = CATALOG[case.name], case.options
     axes = None if encoding.axes is None else case.positions.shape[-1]
     found = [*_of_options(encoding, options), *_of_positions(axes)]
@@ -484,7 +484,7 @@ def mutants(case: Case) -> list[Mutant]:
 
 
 class MutatedCase:
-    """A case with the results of a changed reference."""
+    """A test case with the results of a reference that a mutant changed."""
 
     def __init__(self, case: Case, change: Callable[[Reference], Reference]):
         self.case, encoding = case, CATALOG[case.name]
@@ -506,7 +506,7 @@ class MutatedCase:
         )
 
     def output(self) -> Array:
-        """Return the output, without bounds."""
+        """Return the changed reference's output, without computing bounds."""
         if isinstance(self.case.solution, Solution):
             x = self.case.inputs["x"]
             lead = self._at.ndim - 1 - (self._pair.encoding.axes is not None)
@@ -519,7 +519,7 @@ class MutatedCase:
     def solved(
         self, dtype: torch.dtype = torch.float64
     ) -> Solution | attention_hooks.Case:
-        """Return the case with its bounds for outputs of a dtype."""
+        """Return the changed reference's results, with bounds for a dtype's outputs."""
         if isinstance(self.case.solution, Solution):
             return Solution(self._pair, self.case.inputs["x"], self._at)
         changed = self._changed
@@ -529,24 +529,27 @@ class MutatedCase:
 
 
 def coarsest(dtype: torch.dtype, angles: str) -> torch.dtype:
-    """Return the dtype whose precision an output with angles of a dtype can have."""
+    """Return the coarser of an output's dtype and the dtype of the output's angles."""
     return max(dtype, getattr(torch, angles), key=roundoff)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Outputs of a kernel for its cases in one dtype."""
+    """A kernel's outputs for its test cases in one dtype."""
 
     cases: Sequence[Case]
     outs: Sequence[Array]
     dtype: torch.dtype
 
     def agree(self, change: Change, angles: str) -> bool:
-        """Return whether they are those of a changed reference, within its bounds."""
+        """Return whether the outputs are a changed reference's, within its bounds."""
         return self._near(change, angles) and self._within(change, angles)
 
     def _near(self, change: Change, angles: str) -> bool:
-        """True if no output is far off; nearly all changes fail at the first case."""
+        """True if all outputs are within 64 bounds of a changed reference's.
+
+        Nearly all changes fail at the first test case, so this is a quick test.
+        """
         dtype = coarsest(self.dtype, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
             bound = case.bound(dtype, angles=angles, tables=dtype).max()
@@ -569,7 +572,7 @@ class Outputs:
         return True
 
     def fitted(self, change: Change, start: Sequence[float]) -> float | None:
-        """Return the number with which a changed reference fits, or ``None``.
+        """Return the number with which ``change`` explains the outputs, or ``None``.
 
         The search starts at the value that fits the first case best. It minimizes the
         squared differences of the cases near position 0, and then of all cases.
@@ -613,7 +616,10 @@ def _both(one: Change, other: Change, reference: Reference, *value: float) -> Re
 
 @dataclass(frozen=True)
 class Explanation:
-    """Mutants that outputs agree with, their variant's first case and the angles."""
+    """Mutants that explain a kernel's outputs, and the dtype of the kernel's angles.
+
+    ``case`` is the first test case of the configuration that fits.
+    """
 
     names: tuple[str, ...]
     description: str
@@ -622,10 +628,11 @@ class Explanation:
 
 
 def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation | None:
-    """Return the fewest mutants that explain the outputs, or ``None``.
+    """Return the fewest mutants that explain a kernel's outputs, or ``None``.
 
-    ``angles`` are dtypes, the finest first. With angles in bfloat16 nearly anything
-    agrees, so only single mutants are tried.
+    ``by_variant`` holds the outputs for each configuration. ``angles`` are dtypes, the
+    finest first. With angles in bfloat16 nearly anything agrees, so only single mutants
+    are tried.
     """
     tried = [_Search(outputs) for outputs in by_variant]
     fine = [dtype for dtype in angles if dtype != "bfloat16"]
@@ -641,9 +648,9 @@ def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation
 
 
 class _Search:
-    """A search for mutants that explain the outputs of one variant.
+    """Search for mutants that explain a kernel's outputs for one configuration.
 
-    Numbers are fitted once and cached.
+    The number of a mutant is fitted once and cached.
     """
 
     def __init__(self, outputs: Outputs):
@@ -652,7 +659,7 @@ class _Search:
         self._table = sorted(table, key=lambda mutant: len(mutant.start))
 
     def first(self, count: int, angles: str) -> Explanation | None:
-        """Return the first ``count`` mutants that together give the same outputs."""
+        """Return the first ``count`` mutants that together explain the outputs."""
         for chosen in combinations(self._table, count):
             if (
                 len({m.name for m in chosen}) < count
@@ -680,7 +687,10 @@ class _Search:
             return False
 
     def _values(self, chosen, change: Change) -> list[float | None]:
-        """Numbers to try: the fitted one, after its roundings to fewer digits."""
+        """Return numbers to try for a mutant: the fitted one, after short roundings.
+
+        For mutants without a number the list is ``[None]``.
+        """
         free = [mutant for mutant in chosen if mutant.start]
         if not free:
             return [None]

@@ -47,12 +47,12 @@ SIZES = {"d", "heads", "tokens", "d_model"}  # options that the cases choose
 
 
 class OracleError(ValueError):
-    """Arguments for which there are no cases, or a kernel that cannot be called."""
+    """Raised for arguments without test cases, or a kernel that cannot be called."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Inputs for a kernel, and the output that it must return.
+    """Test case of a kernel: inputs, and the output that the kernel must return.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Case:
         angles: torch.dtype | str = "float64",
         tables: torch.dtype | str | None = None,
     ) -> np.ndarray:
-        """Return the error that an output of this dtype may have, entry by entry.
+        """Return the bound on the error of an output in ``dtype``, entry by entry.
 
         Where a rotation or a sinusoid is the whole encoding, ``angles`` is the dtype of
         position times frequency, and ``tables`` is the dtype of cosines, sines and
@@ -111,7 +111,7 @@ class Case:
         return self.solution.bound(dtype)
 
     def gradient_used(self, gradients: Arrays, dtype, angles, tables) -> np.ndarray:
-        """Return the error of gradients as a share of the bound.
+        """Return the error of a kernel's gradients as a share of the error's bound.
 
         For features there is a share for each entry; for attention it is the share of
         the slope along a direction of all inputs. Other arguments are as in
@@ -129,10 +129,10 @@ class Case:
 
 
 class Solution:
-    """The reference's results for features and positions, with its errors, by rows.
+    """The reference's output and gradient for features and positions, with bounds.
 
-    A row is a sequence of the batch. If ``positions`` are ``[batch, heads, tokens]``,
-    as in one mutant, a row is one head of a sequence.
+    They are computed by rows. A row is a sequence of the batch. If ``positions`` are
+    ``[batch, heads, tokens]``, as in one mutant, a row is one head of a sequence.
     """
 
     def __init__(self, pair: Pair, x: np.ndarray, positions: np.ndarray):
@@ -145,7 +145,7 @@ class Solution:
         self.out, self._sizes = self._solved("forward", x)
 
     def differentiate(self, upstream: np.ndarray) -> np.ndarray:
-        """Return the gradient to the features."""
+        """Return the gradient to the features for an upstream gradient."""
         gradient, self._slope_sizes = self._solved("backward", upstream)
         return gradient
 
@@ -154,7 +154,10 @@ class Solution:
         return self._bound(self._sizes, dtypes)
 
     def gradient_bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
-        """Return the gradient's error bound for dtypes of itself, angles and tables."""
+        """Return the error bound of the gradient that :meth:`differentiate` returns.
+
+        ``dtypes`` are those of the gradient, of angles and of tables.
+        """
         return self._bound(self._slope_sizes, dtypes)
 
     def _solved(self, direction: str, x: np.ndarray):
@@ -172,12 +175,12 @@ class Solution:
 
 
 def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
-    """Return a dtype for which bounds are derived, given itself or its name.
+    """Return a dtype, given by itself or by name, if bounds are derived for it.
 
     Raises
     ------
     OracleError
-        It is another dtype.
+        Bounds are not derived for this dtype.
     """
     known = {str(t).removeprefix("torch."): t for t in DTYPES}
     found = known.get(dtype, dtype) if isinstance(dtype, str) else dtype
@@ -187,7 +190,7 @@ def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
 
 
 def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
-    """Return the variants of a record with these options in place of their own.
+    """Return the catalog configurations of an encoding, changed by ``options``.
 
     Raises
     ------
@@ -232,7 +235,7 @@ def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
 
 
 def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...]:
-    """Return hard cases of an encoding, for every variant that fits the options.
+    """Return hard test cases of an encoding, for every configuration with the options.
 
     Parameters
     ----------
@@ -243,12 +246,12 @@ def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...
         from 4 on inside attention.
     **options
         Options of the encoding, such as ``layout="half"`` or ``base=500000.0``. Options
-        that are not given are those of each variant of the record in turn.
+        that are not given are those of each configuration of the record in turn.
 
     Raises
     ------
     OracleError
-        As :func:`variants`; no variant takes the options or ``d``.
+        As for :func:`variants`; or no configuration takes the options or ``d``.
     """
     found, refused = [], None
     for variant in variants(name, options):
@@ -262,7 +265,7 @@ def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...
 
 
 def cases_of(encoding: EncodingRecord, variant: Variant, d: int | None) -> list[Case]:
-    """Return the cases of one variant."""
+    """Return the test cases of one configuration of an encoding."""
     unit = encoding.divisor(variant)
     if d is None:
         least = max(WIDTH[encoding.kind], 2 * sum(variant.keywords.get("sections", ())))
@@ -311,7 +314,7 @@ def _feature_cases(
 
 
 def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool]]:
-    """Yield a difficulty's name, positions and heads, and whether sizes are spread."""
+    """Yield each hard input's name, positions and heads, and if magnitudes vary."""
     lines = {
         "consecutive": [[0, 1, 2, 3, 4, 5, 6]],
         "after a prefix of 37": [[37, 38, 39, 40]],
@@ -331,7 +334,7 @@ def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool
 
 
 def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:
-    """Positions whose coordinates differ from one another and between axes."""
+    """Return positions, or points whose ``axes`` coordinates differ between axes."""
     if axes is None:
         return rows
     return np.stack(
@@ -340,7 +343,10 @@ def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:
 
 
 def _grid(axes: int) -> np.ndarray:
-    """Two tokens at the origin, then rows and columns; the axes before are constant."""
+    """Return positions of two tokens at the origin and of a 3 × 5 grid.
+
+    Rows and columns are the last two axes; the axes before are constant on the grid.
+    """
     rows, columns = np.meshgrid(np.arange(3), np.arange(5), indexing="ij")
     cells = [np.full(15, 2)] * (axes - 2) + [rows.ravel(), columns.ravel()]
     grid = np.stack(cells, -1)
@@ -424,7 +430,7 @@ KEYS = {
 def save(
     name: str, path: str | Path, *, d: int | None = None, **options: Any
 ) -> tuple[Case, ...]:
-    """Write :func:`cases` as an ``.npz``, in one step, and return them.
+    """Write an encoding's test cases as an ``.npz`` in one step, and return them.
 
     ``json.loads(str(numpy.load(path)["README"]))`` describes the file: ``keys``
     (:data:`KEYS`), and for each of ``cases`` its id, options and whether it is causal.
@@ -432,7 +438,7 @@ def save(
     Raises
     ------
     OracleError
-        As :func:`cases`; the path does not end in ``.npz``.
+        As for :func:`cases`; or the path does not end in ``.npz``.
     OSError
         The path cannot be written.
     """
@@ -504,7 +510,7 @@ def parse_options(given: Sequence[str]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the cases of an encoding; return 2 if that is impossible."""
+    """Write an encoding's test cases to a file; return 2 if that is impossible."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools.kernels.oracle",
         description="Write test cases for kernels of an encoding to a file for NumPy.",

@@ -1,4 +1,4 @@
-"""Folds for parts that a first reading may skip: checks, long code, some sections.
+"""Folds for what a first reading may skip: checks, long code, some sections.
 
 A folded check shows its badge, folded code its output, a folded section its titles.
 A click opens each of them, and so does a link into it. Sections of a chapter's further
@@ -28,7 +28,10 @@ PICTURES = ("posedu-figure", "posedu-explorable")
 
 
 def fold_chapter(app, doctree):
-    """Fold a chapter after its claims have been collected."""
+    """Fold a chapter's checks, long code, long proofs and some sections.
+
+    ``proof_ledger.collect`` must have collected the chapter's claims before.
+    """
     if not is_of_a_chapter(app.env.docname):
         return
     is_of_practice = app.env.docname.startswith(PRACTICE)
@@ -87,7 +90,7 @@ def _fold_cell(cell, max_lines):
 
 
 def _explanation_link(badges):
-    """Link to the explanation of a check's badge, for the fold under the badge."""
+    """Return the HTML link to the explanation of a check's badge, for its fold."""
     counts = REFUSED.findall("".join(badges))
     some_accepted = any(refused != mutants for refused, mutants in counts)
     words = "How to read this line"
@@ -106,14 +109,14 @@ def _html(node):
 
 
 def _titles(section):
-    """The titles of a section's subsections, separated by dots."""
+    """Return nodes with the titles of a section's subsections, separated by dots."""
     inner = [node for node in section.children if isinstance(node, nodes.section)]
     titles = [copy for one in inner for copy in (*one[0].deepcopy(), nodes.Text(" · "))]
     return titles[:-1]
 
 
 def _opening(kind, *summary):
-    """The start of a fold, with the line that stays visible."""
+    """Return the nodes that open a fold, with the summary line that stays visible."""
     line = [nodes.Text(part) if isinstance(part, str) else part for part in summary]
     return [
         _raw(f'<details class="posedu-fold posedu-{kind}"><summary>'),
@@ -131,5 +134,5 @@ def _raw(html):
 
 
 def setup(app):
-    """Register the event, after the one that collects claims."""
+    """Register :func:`fold_chapter`, to run after the collection of claims."""
     app.connect("doctree-read", fold_chapter, priority=900)

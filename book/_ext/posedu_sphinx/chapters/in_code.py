@@ -1,4 +1,4 @@
-"""Formula terms whose counterparts in the code are highlighted."""
+"""Role for formula terms: their counterparts in the code are highlighted."""
 
 import html
 import re
@@ -12,14 +12,14 @@ SCOPE = "sd-tab-content"  # a tab; elsewhere the section, as in chapter.js
 
 
 class InCode(ReferenceRole):
-    r"""``{in-code}`\omega_p <omega>```: LaTeX and the matching words of the code.
+    r"""Role ``{in-code}`\omega_p <omega>```: LaTeX and the matching words of the code.
 
     While a reader points at the term or focuses it, every occurrence of those words in
     the code of the same tab or section is highlighted.
     """
 
     def run(self):
-        """Make the formula inside a focusable span."""
+        """Return the formula inside a span that can be focused."""
         code = html.escape(self.target)
         opening = (
             f'<span class="posedu-in-code" data-code="{code}" tabindex="0" '
@@ -36,7 +36,7 @@ class InCode(ReferenceRole):
 
 
 def check(app, doctree):
-    """Warn about a term whose words do not occur in the code."""
+    """Warn about a formula term whose words do not occur in the code beside it."""
     for term in doctree.findall(nodes.inline):
         code = term.get("in_code")
         if code and not any(
@@ -58,6 +58,6 @@ def _scope(node):
 
 
 def setup(app):
-    """Register the role and the event."""
+    """Register the ``in-code`` role, and the check of its words in the code."""
     app.add_role("in-code", InCode())
     app.connect("doctree-read", check)

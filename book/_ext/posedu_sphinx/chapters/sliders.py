@@ -24,7 +24,7 @@ SLIDER = re.compile(r"(\w+) = (\S+) of (.+)")
 
 
 def gate(b: float) -> float:
-    """FoX's gate for a bias b and no input."""
+    """Return FoX's forget gate σ(b) for a bias b and no input."""
     return sigmoid(np.array([b], dtype=float)).item()
 
 
@@ -33,7 +33,7 @@ NAMES = {"np": np, "wavelengths": wavelengths, "gate": gate}  # in expressions
 
 @dataclass(frozen=True)
 class Slider:
-    """A parameter's name, its values as strings, and the initial value."""
+    """A slider's parameter name, its values as strings, and the initial value."""
 
     name: str
     values: tuple[str, ...]
@@ -41,7 +41,7 @@ class Slider:
 
     @classmethod
     def read(cls, text: str) -> "Slider":
-        """Parse ``d = 64 of 32 64 128``.
+        """Parse a slider's text such as ``d = 64 of 32 64 128``.
 
         Raises
         ------
@@ -66,7 +66,7 @@ def number(spelled: str) -> int | float:
 
 
 def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
-    """Return the sliders that a number depends on, and the number for all their values.
+    """Return the sliders that an expression uses, and its value for all their settings.
 
     ``text`` is an expression of posedu's functions and the names of sliders, a colon
     and a format. The keys are tuples of the sliders' values as strings; the last
@@ -94,17 +94,17 @@ def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
 
 
 class Part(SphinxRole):
-    """Role ``{slider}`` or ``{computed}``, kept until its paragraph is complete."""
+    """Role ``{slider}`` or ``{computed}``, a placeholder until :func:`fill` runs."""
 
     def run(self):
-        """Store the text under the role's name."""
+        """Return a node that holds the role's text under the role's name."""
         node = nodes.inline("", "", **{self.name: self.text})
         self.set_source_info(node)
         return [node], []
 
 
 def fill(app, doctree):
-    """Replace the roles by numbers and their tables of values."""
+    """Replace the roles in each paragraph by numbers and the tables of their values."""
     for paragraph in doctree.findall(nodes.paragraph):
         parts = [*paragraph.findall(lambda n: isinstance(n, nodes.inline))]
         try:
@@ -141,7 +141,7 @@ def _show(part, tag, first, values, **data):
 
 
 def setup(app):
-    """Register the roles and the event."""
+    """Register the ``slider`` and ``computed`` roles, and the event that fills them."""
     for name in ("slider", "computed"):
         app.add_role(name, Part())
     app.connect("doctree-read", fill)

@@ -1,4 +1,4 @@
-"""Make a chapter's exercises, for its page and as notebooks, from one module."""
+"""Exercises of a chapter, made from one module: for its page and as notebooks."""
 
 import ast
 import inspect
@@ -35,7 +35,11 @@ KERNEL = {
 
 
 class Source:
-    """The source of a sheet's module, by the parts that each solution needs."""
+    """Source code of a chapter's exercise module, by top-level name.
+
+    ``imports`` has the module's imports by name, ``parts`` the syntax trees of its
+    functions, classes and constants.
+    """
 
     def __init__(self, chapter):
         self.sheet = exercises.sheet(chapter)
@@ -54,7 +58,10 @@ class Source:
                         self.parts[target.id] = node
 
     def needs(self, name):
-        """The module's names that one of its parts uses, in order of use."""
+        """Return the names that a function or constant uses, in order of use.
+
+        The names are those that the module imports or defines, with all that these use.
+        """
         nodes = list(ast.walk(self.parts[name]))
         own = {node.arg for node in nodes if isinstance(node, ast.arg)} | {name}
         names = [node for node in nodes if isinstance(node, ast.Name)]
@@ -70,13 +77,13 @@ class Source:
         return list(found)
 
     def code(self, name):
-        """The text of a part."""
+        """Return the source code of a function, class or constant of the module."""
         node = self.parts[name]
         first = min((node, *getattr(node, "decorator_list", ())), key=_line).lineno
         return "\n".join(self.text.splitlines()[first - 1 : node.end_lineno])
 
     def stub(self, name):
-        """A function's signature and docstring, without its body."""
+        """Return a function's signature and docstring, without its body."""
         body = self.parts[name].body
         if not ast.get_docstring(self.parts[name]) or len(body) < 2:
             raise ValueError(f"{name} needs a docstring and a body")
@@ -85,7 +92,7 @@ class Source:
         return "\n".join([*lines, "    raise NotImplementedError"])
 
     def signature(self, name):
-        """A function's name and parameters."""
+        """Return a function's name and parameters."""
         return f"{name}({ast.unparse(self.parts[name].args)})"
 
     def exercises(self):
@@ -98,7 +105,7 @@ class Source:
             yield exercise, [self.code(part) for part in new], name
 
     def header(self):
-        """The imports that answers need, sorted as ruff does."""
+        """Return the import statements that answers need, sorted as ruff sorts them."""
         solutions = [exercise.solution.__name__ for exercise in self.sheet.exercises]
         needed = {name for solution in solutions for name in self.needs(solution)}
         used = (needed | LIBRARIES) & self.imports.keys()
@@ -122,7 +129,7 @@ def _line(node):
 
 
 def _statement(node, alias):
-    """Return a module and a name imported from it, or the module's own import."""
+    """Return the module of an import, and the imported name or the import statement."""
     renamed = f" as {alias.asname}" if alias.asname else ""
     if isinstance(node, ast.Import):
         return alias.name, f"import {alias.name}{renamed}"
@@ -139,12 +146,12 @@ def _section(line):
 
 
 def solved(chapter, setup):
-    """The notebook with solutions and the output of its checks."""
+    """Return a chapter's exercise notebook with solutions and outputs of the checks."""
     return _notebook(chapter, setup, solutions=True)
 
 
 def student(chapter, setup):
-    """The learner's notebook, with stubs in place of the solutions."""
+    """Return a chapter's exercise notebook for learners, with stubs to complete."""
     return _notebook(chapter, setup, solutions=False)
 
 
@@ -191,7 +198,7 @@ def _check(exercise, name, solutions):
 
 
 def effort(exercise):
-    """An exercise's kind, minutes and lines of code, as one line."""
+    """Return an exercise's kind, minutes and lines of code, as one line of text."""
     lines = "line" if exercise.lines == 1 else "lines"
     return (
         f"{exercise.kind} · {exercise.minutes} minutes · about {exercise.lines} {lines}"
@@ -199,12 +206,12 @@ def effort(exercise):
 
 
 class ExerciseList(SphinxDirective):
-    """``{exercise-list} chapter``: statements, folded hints and folded solutions."""
+    """Directive ``{exercise-list} chapter``: statements, folded hints and solutions."""
 
     required_arguments = 1
 
     def run(self):
-        """Write exercise and solution boxes."""
+        """Return a box for each exercise and a folded box for its solution."""
         source = Source(self.arguments[0])
         self.env.note_dependency(
             sys.modules[exercises.sheets()[self.arguments[0]]].__file__
@@ -220,7 +227,10 @@ class ExerciseList(SphinxDirective):
 
 
 def markdown(exercise, signature, given, solution):
-    """One exercise as MyST, under the name that it has in the notebooks."""
+    """Return an exercise's statement, hint and solution as MyST.
+
+    The exercise has the same name in the notebooks.
+    """
     code = "\n\n\n".join([*given, solution])
     return f"""
 `````{{exercise}} {exercise.name} · {exercise.title}
@@ -247,5 +257,5 @@ def markdown(exercise, signature, given, solution):
 
 
 def setup(app):
-    """Register the directive."""
+    """Register the ``exercise-list`` directive."""
     app.add_directive("exercise-list", ExerciseList)

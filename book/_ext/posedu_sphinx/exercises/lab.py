@@ -15,7 +15,7 @@ ANSWERS = ROOT / "notebooks" / "answers"
 
 
 def copy_exercises(exercises=EXERCISES, answers=ANSWERS):
-    """Copy each exercise notebook that has no copy yet; return the new copies."""
+    """Copy each exercise notebook that has no copy yet; return the copies' paths."""
     answers.mkdir(exist_ok=True)
     new = []
     for notebook in sorted(exercises.glob("*.ipynb")):

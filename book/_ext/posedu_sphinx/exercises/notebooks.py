@@ -1,4 +1,4 @@
-"""Write exercise notebooks, set-up cells, and copies that contain the package.
+"""Exercise notebooks, set-up cells, and notebook copies that contain the package.
 
 ``python -m posedu_sphinx.exercises.notebooks`` writes the learner's notebook of every
 sheet of exercises and the set-up cell of the labs. With ``--check`` it only lists the
@@ -33,7 +33,8 @@ EXERCISES = NOTEBOOKS / "exercises"
 SOLVED = EXERCISES / "solved"
 
 SETUP = """\
-# Set-up: where posedu is installed, as in the project's own folder, this does nothing.
+# Set-up: where posedu is installed, as in the project's own
+# folder, this does nothing.
 import base64
 import importlib.util
 import io
@@ -46,21 +47,25 @@ PACKAGE = ""  # the copy for download carries posedu here
 
 if importlib.util.find_spec("posedu") is None:
     if PACKAGE:
-        carried = zipfile.ZipFile(io.BytesIO(base64.b64decode(PACKAGE)))
-        carried.extractall("posedu-carried")
+        data = io.BytesIO(base64.b64decode(PACKAGE))
+        zipfile.ZipFile(data).extractall("posedu-carried")
         sys.path.append("posedu-carried")
     elif ADDRESS:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet"]
-        if subprocess.run([*pip, f"posedu[book] @ git+{{ADDRESS}}"]).returncode:
+        pip = [sys.executable, "-m", "pip", "install"]
+        source = f"posedu[book] @ git+{{ADDRESS}}"
+        done = subprocess.run([*pip, "--quiet", source])
+        if done.returncode:
             raise RuntimeError(
-                f"pip could not install posedu from {{ADDRESS}}: its message is above. "
+                "pip could not install posedu from "
+                f"{{ADDRESS}}: its message is above. "
                 "Is there a connection to the internet?"
             )
     else:
         raise RuntimeError(
-            "posedu is not installed, and this copy of the notebook does not carry it. "
-            "Download the notebook from the book's website, or run `pip install .` in "
-            "the project's folder."
+            "posedu is not installed, and this copy of the "
+            "notebook does not carry it. Download the "
+            "notebook from the book's website, or run "
+            "`pip install .` in the project's folder."
         )
     importlib.invalidate_caches()"""
 
@@ -68,12 +73,14 @@ if importlib.util.find_spec("posedu") is None:
 BUNDLED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig", "lark")
 
 PAGE = """\
-# The checks read their equations from the text of this page: it is included too.
+# The checks read their equations from the text of this page:
+# it is included too.
 import os
 
 PAGE = "{page}"
 sys.path[:] = map(os.path.abspath, sys.path)
-zipfile.ZipFile(io.BytesIO(base64.b64decode(PAGE))).extractall("posedu-page")
+data = io.BytesIO(base64.b64decode(PAGE))
+zipfile.ZipFile(data).extractall("posedu-page")
 os.chdir("posedu-page/{folder}")"""
 DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{[\w:-]+\} *(.*)\n(?::[\w-]+:.*\n)*", re.M)
 FENCE = re.compile(r"^(?:`{3,}|:{3,})$\n?", re.M)
@@ -89,14 +96,14 @@ DATA = re.compile(r"\.\./data/([\w-]+\.(?:json|toml))")
 
 
 def setup_cell(address):
-    """The cell that installs posedu if it is missing."""
+    """Return the notebook cell that installs posedu if it is missing."""
     cell = new_code_cell(SETUP.format(address=address))
     cell.metadata.tags = ["setup", "hide-input"]
     return cell
 
 
 def set_up(notebook, address):
-    """Set the kernel, and the set-up cell with the project's address."""
+    """Set a notebook's kernel, and its set-up cell with the project's address."""
     notebook.metadata.update(KERNEL)
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
@@ -106,7 +113,7 @@ def set_up(notebook, address):
 
 
 def execute(path):
-    """Run a notebook and store the outputs of its checked cells alone."""
+    """Run a notebook; store the outputs of only those cells that nbval checks."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
     NotebookClient(notebook, timeout=600, resources=resources).execute()
@@ -119,7 +126,7 @@ def execute(path):
 
 
 def self_contained(notebook):
-    """A copy of a notebook that contains the package and runs without it."""
+    """Return a copy of a notebook that contains posedu and needs no installation."""
     notebook = nbformat.from_dict(notebook)
     package = base64.b64encode(_archive()).decode()
     for cell in notebook.cells:
@@ -129,7 +136,7 @@ def self_contained(notebook):
 
 
 def from_page(path, cells):
-    """A page of a chapter as a notebook that contains posedu and the page's source.
+    """Return a chapter's page as a notebook that contains posedu and the page's source.
 
     Directives become their titles and contents, since Jupyter does not know them.
     """
@@ -155,7 +162,7 @@ def from_page(path, cells):
 
 
 def _data(cells):
-    """The data files that cells read."""
+    """Return the names of the data files that cells read from ``book/data``."""
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     return dict.fromkeys(DATA.findall(code))
 
@@ -169,9 +176,10 @@ def plain(markdown):
 
 @functools.cache
 def _archive():
-    """A zip of posedu and of the pure-Python packages it needs, with their licenses.
+    """Return a zip file's bytes: posedu and the pure-Python packages that it needs.
 
-    Its metadata names the commit, as that of an installed package does.
+    The packages' licenses are included. The metadata of posedu names the commit, as
+    that of an installed package does.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -193,19 +201,19 @@ def _archive():
 
 
 def address():
-    """The repository's address in the book's configuration, or an empty string."""
+    """Return the repository's address in the book's configuration, or an empty text."""
     return re.search(
         r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text("utf-8"), re.M
     )[1]
 
 
 def paths():
-    """Return the committed notebooks: the labs, then the learners' exercises."""
+    """Return the paths of committed notebooks: the labs, then learners' exercises."""
     return [*sorted(NOTEBOOKS.glob("*.ipynb")), *_of_sheets(EXERCISES)]
 
 
 def solved_paths():
-    """Return the solved notebooks, which are made for a test and not committed."""
+    """Return the paths of solved notebooks, made for a test and not committed."""
     return _of_sheets(SOLVED)
 
 
@@ -214,7 +222,7 @@ def _of_sheets(folder):
 
 
 def expected_text(path):
-    """The text that the notebook at a path should have."""
+    """Return the text that the notebook at a path should have."""
     here = address()
     if path.parent == NOTEBOOKS:
         notebook = set_up(nbformat.read(path, as_version=4), here)
@@ -225,7 +233,7 @@ def expected_text(path):
 
 
 def main():
-    """Write, check or execute the notebooks."""
+    """Write the notebooks that are out of date, list them, or execute labs."""
     if "--execute" in sys.argv:
         for name in sys.argv[sys.argv.index("--execute") + 1 :]:
             print("executing", name, flush=True)

@@ -1,4 +1,4 @@
-"""Self-check questions, whose choices open to show answers without a script."""
+"""Self-check questions, whose choices open to show an answer without a script."""
 
 import html
 
@@ -11,7 +11,7 @@ RIGHT, WRONG = "✓", "✗"
 
 
 class Question(SphinxDirective):
-    """``{question}``: a question, then a definition list of choices and answers.
+    """Directive ``{question}``: a question, then a definition list of answers.
 
     One answer begins with ✓. The others begin with ✗ and the name of the mistake in
     bold.
@@ -20,7 +20,7 @@ class Question(SphinxDirective):
     has_content = True
 
     def run(self):
-        """Make the question and a fold for each choice."""
+        """Return a box with the question and a fold for each choice."""
         parsed = self.parse_content_to_nodes()
         lists = [part for part in parsed if isinstance(part, nodes.definition_list)]
         if len(lists) != 1 or parsed[-1] is not lists[0]:
@@ -44,7 +44,7 @@ class Question(SphinxDirective):
         return [box]
 
     def complain(self, message):
-        """Emit a warning, which the build treats as an error."""
+        """Emit a warning about the question, which the build treats as an error."""
         place = self.get_source_info()
         LOGGER.warning(message, location=place, type="posedu", subtype="question")
 
@@ -69,5 +69,5 @@ def _is_formula(choice):
 
 
 def setup(app):
-    """Register the directive."""
+    """Register the ``question`` directive."""
     app.add_directive("question", Question)

@@ -1,4 +1,4 @@
-"""The proof ledger: every labeled claim has one check, every check a claim."""
+"""Proof ledger: a table of all labeled claims, each with its one check."""
 
 import html
 import json
@@ -18,26 +18,26 @@ THEOREMS = {"theorem_node", "lemma_node", "proposition_node", "corollary_node"}
 
 
 class ledger_placeholder(nodes.General, nodes.Element):
-    """Placeholder of the ledger until every page has been read."""
+    """Placeholder node for the ledger's table until every page has been read."""
 
 
 class Ledger(SphinxDirective):
-    """``{proof-ledger}``: a table with one row for each labeled claim."""
+    """Directive ``{proof-ledger}``: a table with one row for each labeled claim."""
 
     def run(self):
-        """Leave a placeholder."""
+        """Return a placeholder node, which :func:`fill` replaces by the table."""
         return [ledger_placeholder()]
 
 
 def store(env):
-    """The claims (labels) and checks (records of posedu.book.proof) of each page."""
+    """Return each page's claims and checks, as labels and stored ``Proof`` fields."""
     if not hasattr(env, "posedu_claims"):
         env.posedu_claims = {}
     return env.posedu_claims
 
 
 def collect(app, doctree):
-    """Store a chapter's labeled equations and the proofs that its cells printed."""
+    """Store a page's labeled equations and the checks that its cells printed."""
     docname = app.env.docname
     if not docname.startswith("book/"):
         return
@@ -74,17 +74,17 @@ def _is_exempt(node):
 
 
 def warn(message, location=None):
-    """Emit a warning, which the build treats as an error."""
+    """Emit a warning about a claim or check, which the build treats as an error."""
     LOGGER.warning(message, location=location, type="posedu", subtype="ledger")
 
 
 def purge(app, env, docname):
-    """Forget a page that is about to be read again."""
+    """Delete the stored claims and checks of a page that is about to be read again."""
     store(env).pop(docname, None)
 
 
 def merge(app, env, docnames, other):
-    """Add the pages that a parallel reader has read."""
+    """Add the claims and checks of pages that a parallel reader has read."""
     store(env).update({d: store(other)[d] for d in docnames if d in store(other)})
 
 
@@ -107,7 +107,7 @@ def balance(app, env):
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholder by the ledger."""
+    """Replace the placeholder by the ledger's table."""
     for placeholder in list(doctree.findall(ledger_placeholder)):
         rows = []
         in_order = _in_reading_order(app.env, app.config.root_doc)
@@ -128,14 +128,14 @@ def fill(app, doctree, docname):
 
 
 def _in_reading_order(env, page):
-    """Yield a page and the pages that the contents list below it."""
+    """Yield a page and all pages below it in the table of contents."""
     yield page
     for below in env.toctree_includes.get(page, ()):
         yield from _in_reading_order(env, below)
 
 
 def _refused(check):
-    """Return how many mutants of the displayed formula its check refuses."""
+    """Describe how many mutants of the displayed formula its check refuses."""
     if check["typeset"] is None:
         return "not read"
     refused, total = check["typeset"]
@@ -143,7 +143,7 @@ def _refused(check):
 
 
 def _count(env):
-    """The totals of the ledger, in two sentences."""
+    """Return two sentences with the numbers of claims, checks and refused mutants."""
     found = store(env).values()
     claims = sum(len(page["claims"]) for page in found)
     typeset = [c["typeset"] for page in found for c in page["checks"] if c["typeset"]]
@@ -156,12 +156,12 @@ def _count(env):
 
 
 def outdated(app, env):
-    """Write the ledger's page again whenever any page was read."""
+    """Return the ledger's page, to be written again whenever any page was read."""
     return [d for d in env.found_docs if d.endswith("reference/ledger")]
 
 
 def setup(app):
-    """Register the directive and the events."""
+    """Register the ``proof-ledger`` directive, its placeholder and build events."""
     app.add_node(ledger_placeholder)
     app.add_directive("proof-ledger", Ledger)
     app.connect("doctree-read", collect)

@@ -1,4 +1,4 @@
-"""The page of statements examined, from book/data/statements.toml."""
+"""Page of examined statements about encodings, from book/data/statements.toml."""
 
 import re
 import tomllib
@@ -29,12 +29,15 @@ REFERENCE = {  # the MyST of a link, by the form of the label
 
 
 def statements(folder):
-    """Read the statements of the file in ``folder``."""
+    """Read all statements of ``book/data/statements.toml`` below a folder."""
     return tomllib.loads((Path(folder) / FILE).read_text("utf-8"))["statement"]
 
 
 def by_record(found):
-    """Group statements by record, in the catalog's order, general ones first."""
+    """Group statements by the encoding that they are about, in the catalog's order.
+
+    Statements about attention in general are first.
+    """
     groups = {name: [] for name in ("", *CATALOG)}
     for statement in found:
         groups[statement.get("record", "")].append(statement)
@@ -42,7 +45,7 @@ def by_record(found):
 
 
 def reference(label):
-    """Return the MyST of a link to a label of the book."""
+    """Return the MyST text of a link to a label of the book."""
     for form, text in REFERENCE.items():
         if re.match(form, label):
             return text.format(label)
@@ -50,10 +53,10 @@ def reference(label):
 
 
 class Statements(SphinxDirective):
-    """``{statements-examined}``: a section for each encoding, and filters."""
+    """Directive ``{statements-examined}``: a section for each encoding, and filters."""
 
     def run(self):
-        """Count the verdicts, then make the sections."""
+        """Return the numbers of verdicts, filters, and a section for each encoding."""
         self.env.note_dependency(FILE)
         groups = by_record(statements(self.env.srcdir))
         sections = [self.section(name, group) for name, group in groups.items()]
@@ -67,7 +70,7 @@ class Statements(SphinxDirective):
         return [*count, style, controls, *sections, script]
 
     def section(self, name, group):
-        """A section with an encoding's title, a link to its chapter, and its table."""
+        """Return a section with an encoding's title, chapter link and statements."""
         title = CATALOG[name].title if name else AT_LARGE
         page = CATALOG[name].page if name else "book/attention/permutation-equivariance"
         section = nodes.section("", ids=[f"statements-{name or 'attention'}"])
@@ -78,7 +81,7 @@ class Statements(SphinxDirective):
         return section
 
     def table(self, group):
-        """A table with a row for each statement."""
+        """Return a table with a row for each statement."""
         rows = [(s["says"], s["verdict"], _answer(s)) for s in group]
         body = nodes.tbody("", *[self.row(cells) for cells in rows])
         tgroup = nodes.tgroup("", cols=len(HEAD))
@@ -88,7 +91,7 @@ class Statements(SphinxDirective):
         return nodes.container("", shown, classes=["posedu-statements"])
 
     def row(self, cells):
-        """A table row of cells written in MyST."""
+        """Return a table row of cells, which are written in MyST."""
         return nodes.row("", *[nodes.entry("", *parse(self, cell)) for cell in cells])
 
 
@@ -114,5 +117,5 @@ def _count(found):
 
 
 def setup(app):
-    """Register the directive."""
+    """Register the ``statements-examined`` directive."""
     app.add_directive("statements-examined", Statements)

@@ -1,4 +1,4 @@
-"""The status page: versions, device and date of the build."""
+"""Status page: versions of packages, device and date of the build."""
 
 import datetime
 import os
@@ -22,10 +22,10 @@ PACKAGES = (
 
 
 class Status(SphinxDirective):
-    """``{build-status}``: versions, device and date."""
+    """Directive ``{build-status}``: package versions, device and date of the build."""
 
     def run(self):
-        """Make the table."""
+        """Return a table of the date, versions, processor and GPU."""
         import torch
 
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
@@ -41,5 +41,5 @@ class Status(SphinxDirective):
 
 
 def setup(app):
-    """Register the directive."""
+    """Register the ``build-status`` directive."""
     app.add_directive("build-status", Status)

@@ -1,4 +1,4 @@
-"""Links between a chapter, its lab and its exercises, under each page's title."""
+"""Links between a chapter, its lab and its exercises, shown under each page's title."""
 
 from docutils import nodes
 
@@ -22,7 +22,10 @@ NOT_RUNNABLE = (
 
 
 def lab_of(chapter):
-    """The lab that a chapter's records name, else the last before the next chapter."""
+    """Return the lab of a chapter, as its encodings' catalog records name it.
+
+    Otherwise it is the last lab before the next chapter in the contents.
+    """
     for record in CATALOG.values():
         if record.page == chapter and record.lab:
             return f"{LABS}{record.lab}"
@@ -38,12 +41,12 @@ def lab_of(chapter):
 
 
 def sheet_of(chapter):
-    """The exercises of a chapter."""
+    """Return the page of a chapter's exercises."""
     return SHEETS + chapter.rpartition("/")[2]
 
 
 def related_pages(page):
-    """The pages that belong to a page, each with the label of its link."""
+    """Return the pages that a page links to, each as (label of the link, page)."""
     if is_chapter(page):
         minutes = sum(
             e.minutes for e in exercises.sheet(page.rpartition("/")[2]).exercises
@@ -67,7 +70,7 @@ def _further_pages(chapter, without=""):
 
 
 def add_links(app, doctree, docname):
-    """Insert the links and the reading time under the page's title."""
+    """Insert links to related pages and the reading time under the page's title."""
     title = doctree.next_node(nodes.title)
     related = related_pages(docname)
     if title is None or not (related or is_of_a_chapter(docname)):
@@ -82,7 +85,7 @@ def add_links(app, doctree, docname):
 
 
 def _time_note(env, docname):
-    """The time that a page takes, and the use of its notebook."""
+    """Return a note with the time that a page takes, and the use of its notebook."""
     time = duration(minutes(env, docname))
     if docname.startswith(SHEETS):
         return f"{NOT_RUNNABLE} write answers and check them. Time: {time}."
@@ -111,5 +114,5 @@ def _notebook_link(app, docname):
 
 
 def setup(app):
-    """Register the event."""
+    """Register the event that adds the links."""
     app.connect("doctree-resolved", add_links)

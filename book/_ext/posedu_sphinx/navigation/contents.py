@@ -1,4 +1,4 @@
-"""The book's pages in reading order, as its contents list them."""
+"""Pages of the book in reading order, as its table of contents lists them."""
 
 import functools
 
@@ -13,7 +13,7 @@ OUTSIDE_CHAPTERS = (["reference"], ["developers"])
 
 
 def contents(root=ROOT):
-    """The pages of the book, each with the pages below it."""
+    """Return the book's table of contents: each page with the pages below it."""
     return _parsed((root / "_toc.yml").read_text(encoding="utf-8"))
 
 
@@ -23,7 +23,7 @@ def _parsed(text):
 
 
 def documents(root=ROOT):
-    """The names of all pages in reading order."""
+    """Return the names of all pages of the book in reading order."""
     return list(contents(root))
 
 
@@ -39,12 +39,12 @@ def is_chapter(name):
 
 
 def chapters(root=ROOT):
-    """The names of the chapters."""
+    """Return the page names of all chapters, in reading order."""
     return [name for name in documents(root) if is_chapter(name)]
 
 
 def further_pages(chapter, root=ROOT):
-    """The further pages of a chapter and their short titles."""
+    """Return the pages below a chapter in the contents, mapped to short titles."""
     pages = contents(root)
     below = pages[chapter].child_files() if chapter in pages else []
     return {name: pages[name].title for name in below if is_of_a_chapter(name)}

@@ -1,4 +1,4 @@
-"""Colab buttons and downloads of the notebook pages."""
+"""Colab buttons and downloadable notebooks of the site's pages."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ COLAB = "https://colab.research.google.com/github"
 
 
 def colab_link(config, docname):
-    """The address that opens a notebook in Colab; empty without a repository."""
+    """Return the address that opens a notebook in Colab; empty without a repository."""
     address = config.html_theme_options.get("repository_url", "")
     if not address:
         return ""
@@ -25,12 +25,12 @@ def colab_link(config, docname):
 
 
 class NotebookLinks(SphinxDirective):
-    """``{notebook-links} notebooks/…``: links to open a notebook and download it."""
+    """Directive ``{notebook-links} notebooks/…``: links to Colab and a download."""
 
     required_arguments = 1
 
     def run(self):
-        """Make a paragraph of links."""
+        """Return a paragraph with a link to Colab and a link to the download."""
         docname = self.arguments[0]
         here = Path(self.env.docname).parent
         up = "/".join([".."] * len(here.parts))
@@ -48,7 +48,7 @@ class NotebookLinks(SphinxDirective):
 
 
 def add_buttons(app, pagename, templatename, context, doctree):
-    """Add a Colab button to notebook pages if the repository has an address."""
+    """Add a Colab button to notebook pages if the book's repository has an address."""
     is_notebook = context.get("page_source_suffix") == ".ipynb"
     if is_notebook and (colab := colab_link(app.config, pagename)):
         button = {
@@ -63,9 +63,9 @@ def add_buttons(app, pagename, templatename, context, doctree):
 
 
 def write_notebooks(app, exception):
-    """Write self-contained notebooks for download.
+    """Write notebooks that contain posedu into the built site, for download.
 
-    They are the site's notebooks and the pages of chapters.
+    They are the labs, the exercises and the pages of chapters.
     """
     if exception is not None or app.builder.format != "html":
         return
@@ -79,7 +79,7 @@ def write_notebooks(app, exception):
 
 
 def setup(app):
-    """Register the directive and the events."""
+    """Register the ``notebook-links`` directive, Colab buttons and notebook files."""
     app.add_directive("notebook-links", NotebookLinks)
     app.connect("html-page-context", add_buttons, priority=600)
     app.connect("build-finished", write_notebooks)

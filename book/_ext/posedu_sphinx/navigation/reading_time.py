@@ -60,7 +60,7 @@ def _is_excluded(node):
 
 
 def minutes(env, page):
-    """The minutes that a page takes, stated or estimated; 0 for reference pages.
+    """Return the minutes that a page takes, stated or estimated; 0 for reference pages.
 
     An estimate is rounded up to a multiple of five, since it is not more exact.
     """
@@ -74,22 +74,25 @@ def minutes(env, page):
 
 
 def duration(total):
-    """Format minutes as hours and minutes."""
+    """Format a number of minutes as hours and minutes."""
     hours, rest = divmod(total, 60)
     return " ".join([f"{hours} h"] * (hours > 0) + [f"{rest} min"] * (rest > 0))
 
 
 class path_placeholder(nodes.General, nodes.Element):
-    """Placeholder of a path's steps until every page has been read."""
+    """Placeholder node for a learning path's steps until every page has been read."""
 
 
 class LearningPath(SphinxDirective):
-    """``{learning-path}``: one step a line: a page, ":", and the reason to read it."""
+    """Directive ``{learning-path}``: pages in order, with the reason to read each.
+
+    A line is the name of a page, ":" and the reason.
+    """
 
     has_content = True
 
     def run(self):
-        """Leave a placeholder."""
+        """Return a placeholder node with the steps, which :func:`fill` replaces."""
         steps = [tuple(map(str.strip, line.split(":", 1))) for line in self.content]
         for page, *why in steps:
             if page not in documents() or not why:
@@ -101,7 +104,7 @@ class LearningPath(SphinxDirective):
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholders by the steps of the paths."""
+    """Replace the placeholder of each learning path by its steps and reading times."""
     for placeholder in list(doctree.findall(path_placeholder)):
         steps = placeholder["steps"]
         times = [minutes(app.env, page) for page, _ in steps]
@@ -122,12 +125,12 @@ def _step(app, docname, page, why, time):
 
 
 def outdated(app, env):
-    """Write the page of paths again whenever any page was read."""
+    """Return the page of learning paths, to be written again if any page was read."""
     return [d for d in env.found_docs if d.endswith("reference/paths")]
 
 
 def setup(app):
-    """Register the directive and the events."""
+    """Register the ``learning-path`` directive, its placeholder and build events."""
     app.add_node(path_placeholder)
     app.add_directive("learning-path", LearningPath)
     app.connect("env-updated", outdated)

@@ -1,4 +1,4 @@
-"""Redirects from old addresses, the 404 page, the sitemap and llms.txt."""
+"""Redirects from old page addresses, the 404 page, the sitemap and llms.txt."""
 
 import html
 import json
@@ -33,13 +33,13 @@ ROOT_BASE = """
 
 
 def moved_pages(root):
-    """Read the current page of every old page name."""
+    """Read ``book/moved.yml``: the current page name for every old page name."""
     path = Path(root, "book", "moved.yml")
     return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def extra_pages(app):
-    """Yield a redirect for each old page name, and the 404 page."""
+    """Yield a redirect page for each old page name, and the 404 page."""
     for old, new in moved_pages(app.srcdir).items():
         if new not in app.env.found_docs or old in app.env.found_docs:
             raise ExtensionError(
@@ -60,7 +60,7 @@ def extra_pages(app):
 
 
 def sitemap(base, pages):
-    """Return a sitemap, the list of addresses that search engines read."""
+    """Return the sitemap's XML, the list of page addresses for search engines."""
     lines = [f"  <url><loc>{base}{page}.html</loc></url>" for page in pages]
     space = "http://www.sitemaps.org/schemas/sitemap/0.9"
     head = f'<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="{space}">'
@@ -68,7 +68,7 @@ def sitemap(base, pages):
 
 
 def llms_text(app):
-    """Return llms.txt: a link and a description of each page, by part."""
+    """Return the text of llms.txt: each page's link and description, by part."""
     site = app.config.external_site_map
     home = app.config.root_doc
     lines = [
@@ -95,14 +95,14 @@ def _below(site, part):
 
 
 def _description(app, page):
-    """The description in the page's file, from this build or an earlier one."""
+    """Return the description in a page's HTML, of this build or an earlier one."""
     text = Path(app.outdir, f"{page}.html").read_text(encoding="utf-8")
     found = DESCRIPTION.search(text)
     return html.unescape(found[1]) if found else ""
 
 
 def write_lists(app, exception):
-    """Write llms.txt and the sitemap into the built site."""
+    """Write llms.txt and, for a site with an address, the sitemap into the site."""
     if exception is not None or app.builder.format != "html":
         return
     Path(app.outdir, "llms.txt").write_text(llms_text(app), encoding="utf-8")
@@ -112,6 +112,6 @@ def write_lists(app, exception):
 
 
 def setup(app):
-    """Register the events."""
+    """Register the events that write the redirects, the 404 page and the lists."""
     app.connect("html-collect-pages", extra_pages)
     app.connect("build-finished", write_lists, priority=600)

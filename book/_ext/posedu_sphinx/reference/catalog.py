@@ -1,4 +1,4 @@
-"""The at-a-glance table and the map of special cases, from posedu.catalog."""
+"""At-a-glance table of encodings, and map of their special cases, from the catalog."""
 
 import html
 from typing import ClassVar
@@ -45,33 +45,36 @@ CASES = {  # how one encoding becomes another: text of the legend, of the list
 
 
 class glance_placeholder(nodes.General, nodes.Element):
-    """Placeholder of the at-a-glance table."""
+    """Placeholder node for the at-a-glance table of encodings."""
 
 
 class map_placeholder(nodes.General, nodes.Element):
-    """Placeholder of the map."""
+    """Placeholder node for the map of special cases."""
 
 
 class Glance(SphinxDirective):
-    """``{catalog-table}``: the at-a-glance table."""
+    """Directive ``{catalog-table}``: the at-a-glance table of all encodings."""
 
     def run(self):
-        """Leave a placeholder."""
+        """Return a placeholder node, which :func:`fill` replaces by the table."""
         return [glance_placeholder()]
 
 
 class Map(SphinxDirective):
-    """``{catalog-map}``: the map; with ``:brief:`` without the conditions."""
+    """Directive ``{catalog-map}``: the map of special cases.
+
+    ``:brief:`` leaves out the conditions of the special cases.
+    """
 
     option_spec: ClassVar = {"brief": directives.flag}
 
     def run(self):
-        """Leave a placeholder."""
+        """Return a placeholder node, which :func:`fill` replaces by the map."""
         return [map_placeholder(brief="brief" in self.options)]
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholders by the table and the map."""
+    """Replace the placeholders by the at-a-glance table and the map."""
     for placeholder in list(doctree.findall(glance_placeholder)):
         placeholder.replace_self(_glance(app, docname))
     for placeholder in list(doctree.findall(map_placeholder)):
@@ -79,7 +82,7 @@ def fill(app, doctree, docname):
 
 
 def _glance(app, docname):
-    """The table of all encodings, with filters where scripts run."""
+    """Return the at-a-glance table, with controls that filter it where scripts run."""
     shown = table(HEAD, [_row(app, docname, e) for e in CATALOG.values()], stub=True)
     shown["classes"].append("posedu-glance")
     answers = [_filter_answers(encoding) for encoding in CATALOG.values()]
@@ -89,7 +92,7 @@ def _glance(app, docname):
 
 
 def _filter_answers(encoding):
-    """The answers by which filters find an encoding: (question, answer) pairs."""
+    """Return an encoding's values for the filters, as (question, answer) pairs."""
     return [
         ("family", encoding.family),
         *(("hook", hook) for hook in encoding.hooks),
@@ -114,7 +117,7 @@ def _row(app, docname, encoding):
 
 
 def _to_chapter(app, docname, encoding):
-    """A link to an encoding's chapter, or its title if the book has none."""
+    """Return a link to an encoding's chapter, or its title if the book has none."""
     address = _address(app, docname, encoding.name)
     if not address:
         return encoding.title
@@ -122,7 +125,7 @@ def _to_chapter(app, docname, encoding):
 
 
 def _cases():
-    """The pairs of an encoding and one of its special cases."""
+    """Return all pairs of an encoding and one of its special cases."""
     return [(e, case) for e in CATALOG.values() for case in e.special_cases]
 
 
@@ -131,7 +134,7 @@ def _title(name):
 
 
 def _address(app, docname, name):
-    """The address at which the book treats an encoding, or an empty string."""
+    """Return the address at which the book treats an encoding, or an empty string."""
     if name == ATTENTION:
         return app.builder.get_relative_uri(
             docname, "book/attention/permutation-equivariance"
@@ -143,13 +146,13 @@ def _address(app, docname, name):
 
 
 def _equation(app, docname, label):
-    """The address of a labeled equation."""
+    """Return the address of a labeled equation, relative to the page ``docname``."""
     page, _ = app.env.get_domain("math").equations[label]
     return f"{app.builder.get_relative_uri(docname, page)}#equation-{label}"
 
 
 def _drawing(app, docname, brief):
-    """The map: a list of encodings, with the lines that join them at the left."""
+    """Return the map: a list of encodings, joined by lines at the left."""
     arrows = [(encoding.name, case.of) for encoding, case in _cases()]
     layout = rows([*CATALOG, ATTENTION], arrows)
     lanes = 1 + max(max(r.lane, *r.leaving.values(), 0) for r in layout)
@@ -165,7 +168,7 @@ def _drawing(app, docname, brief):
 
 
 def _legend():
-    """The legend of the three kinds of line."""
+    """Return the HTML legend of the map's three kinds of line."""
     items = "".join(
         f'<span><svg aria-hidden="true" width="32" height="12"><path '
         f'class="posedu-line posedu-{kind}" d="M0 6H32"/></svg> {meaning}</span>'
@@ -178,7 +181,7 @@ def _legend():
 
 
 def _entry(app, docname, name, brief):
-    """An encoding's name, and the encodings that it becomes."""
+    """Return an encoding's list item in the map: its name, and its special cases."""
     address, title = _address(app, docname, name), html.escape(_title(name))
     link = f'<a class="posedu-stop" href="{address}">{title}</a>'
     parts = [link if address else title]
@@ -201,7 +204,7 @@ def _entry(app, docname, name, brief):
 
 
 def _case(app, docname, title, case):
-    """A special case and its condition; the name links to the proof."""
+    """Return the HTML of a special case, linked to the proof, and its condition."""
     becomes, manner = html.escape(_title(case.of)), CASES[case.kind][1]
     return (
         f'→ {manner}<a href="{_equation(app, docname, case.proof)}" aria-label="Proof '
@@ -211,15 +214,16 @@ def _case(app, docname, title, case):
 
 
 def _case_kinds(name):
-    """The kind of special case for each encoding that this one becomes."""
+    """Return the kind of special case for each encoding that this encoding becomes."""
     cases = CATALOG[name].special_cases if name != ATTENTION else ()
     return {case.of: case.kind for case in cases}
 
 
 def _lines(row, lanes, kinds):
-    """The lines at the left of a row, each as long as its row is high.
+    """Return the SVG of the lines at the left of an encoding's row in the map.
 
-    The style of a line that starts at the row shows the kind of special case.
+    Each line is as long as the row is high. The style of a line that starts at the row
+    shows the kind of special case.
     """
 
     def x(lane):
@@ -255,7 +259,7 @@ def _lines(row, lanes, kinds):
 
 
 def setup(app):
-    """Register the directives."""
+    """Register the ``catalog-table`` and ``catalog-map`` directives."""
     app.add_node(glance_placeholder)
     app.add_node(map_placeholder)
     app.add_directive("catalog-table", Glance)

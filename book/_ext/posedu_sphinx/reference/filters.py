@@ -1,4 +1,4 @@
-"""Filters for tables, where scripts run: a text search and menus.
+"""Filters for tables on pages where scripts run: a text search and menus.
 
 Tables in the output of a cell with the tag ``searched`` get the text search.
 """
@@ -11,7 +11,7 @@ TAG = "tag_searched"  # class of a cell with that tag
 
 
 def filtered(tables, answers, questions):
-    """Return the controls that belong before ``tables``, and the script after them.
+    """Return a form of filters to put before tables, and a script to put after them.
 
     ``answers`` has a list of (question, answer) pairs for each row of all tables, in
     order. ``questions`` maps each question to its label.
@@ -25,7 +25,7 @@ def filtered(tables, answers, questions):
 
 
 def search_cell(app, doctree):
-    """Add a text search to the tables of cells tagged for it."""
+    """Add a text search to the table output of cells tagged ``searched``."""
     for cell in list(doctree.findall(nodes.container)):
         if TAG in cell["classes"]:
             controls, script = _controls_and_script([], {})
@@ -62,5 +62,5 @@ def _menu(question, label, pairs):
 
 
 def setup(app):
-    """Register the event, before cells are folded."""
+    """Register the event that adds text searches, before cells are folded."""
     app.connect("doctree-read", search_cell, priority=800)

@@ -11,10 +11,11 @@ from graphlib import TopologicalSorter
 
 @dataclass(frozen=True)
 class Row:
-    """One encoding's row, with the lanes of the lines that pass, arrive and leave.
+    """One encoding's row in the map, with the lanes of its vertical lines.
 
-    ``passing`` and ``leaving`` map each target to the lane of its line. A target in
-    both has a line from above that this row joins.
+    Lines pass the row, arrive at it and leave it. ``passing`` and ``leaving`` map each
+    target encoding to the lane of its line. A target in both has a line from above that
+    this row joins.
     """
 
     name: str
@@ -25,7 +26,9 @@ class Row:
 
 
 def rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[Row]:
-    """Return the rows from top to bottom; an edge is (encoding, encoding it becomes).
+    """Return the map's rows from top to bottom.
+
+    ``nodes`` are the encodings; an edge is (encoding, encoding that it becomes).
 
     Raises
     ------
@@ -48,7 +51,7 @@ def rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[Row]:
 
 
 def _order(targets: Mapping[str, Sequence[str]]) -> list[str]:
-    """Order the nodes so that each is above its targets, and near them."""
+    """Order the encodings so that each is above its targets, and near them."""
     TopologicalSorter(targets).prepare()  # raises CycleError for a cycle
     below: dict[str, None] = {}
 

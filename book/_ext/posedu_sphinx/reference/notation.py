@@ -1,4 +1,4 @@
-"""The notation table and its translation to other sources, from book/notation.yml."""
+"""Tables of the book's notation and of other sources' terms, from book/notation.yml."""
 
 from pathlib import Path
 
@@ -11,27 +11,27 @@ FILE = "book/notation.yml"
 
 
 class Notation(SphinxDirective):
-    """``{notation-table}``: every symbol of the book."""
+    """Directive ``{notation-table}``: a table of every symbol of the book."""
 
     def run(self):
-        """Make the table."""
+        """Return the table of symbols."""
         head = ["Symbol", "Name in code", "Meaning", "Type and shape", "Elsewhere"]
         keys = ("symbol", "code", "meaning", "type", "elsewhere")
         rows = [[entry.get(key, "") for key in keys] for entry in self.read("symbols")]
         return parse(self, markdown_table(head, rows))
 
     def read(self, part):
-        """A part of the notation file."""
+        """Return the entries of a part of book/notation.yml, such as ``symbols``."""
         self.env.note_dependency(FILE)
         source = (Path(self.env.srcdir) / FILE).read_text(encoding="utf-8")
         return yaml.safe_load(source)[part]
 
 
 class Translation(Notation):
-    """``{translation-table}``: the terms of other sources for the same things."""
+    """Directive ``{translation-table}``: other sources' terms for the book's terms."""
 
     def run(self):
-        """Make the table."""
+        """Return a table with a row for each source and a column for each term."""
         entries = self.read("translation")
         head = ["Source", *next(iter(entries)).keys()]
         head.remove("source")
@@ -40,13 +40,13 @@ class Translation(Notation):
 
 
 def markdown_table(head, rows):
-    """A MyST table in a box that scrolls sideways on a narrow screen."""
+    """Return a MyST table in a box that scrolls sideways on a narrow screen."""
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in lines)
     return f"::::{{div}} posedu-wide\n\n{table}\n\n::::\n"
 
 
 def setup(app):
-    """Register the directives."""
+    """Register the ``notation-table`` and ``translation-table`` directives."""
     app.add_directive("notation-table", Notation)
     app.add_directive("translation-table", Translation)

@@ -1,4 +1,4 @@
-"""The page of renamed names, from posedu/renamed.toml."""
+"""Page of renamed functions and modules, from posedu/renamed.toml."""
 
 from sphinx.util.docutils import SphinxDirective
 
@@ -8,17 +8,17 @@ from posedu_sphinx.reference.notation import markdown_table
 
 
 class Renamed(SphinxDirective):
-    """``{renamed} kind``: old and new names of one kind."""
+    """Directive ``{renamed} kind``: a table of old and new names of one kind."""
 
     required_arguments = 1
 
     def run(self):
-        """Make the table."""
+        """Return the table of old and new names."""
         names = table()[self.arguments[0]]
         rows = [[f"`{old}`", f"`{new}`"] for old, new in names.items()]
         return parse(self, markdown_table(["Until 0.2", "Since 0.3"], rows))
 
 
 def setup(app):
-    """Register the directive."""
+    """Register the ``renamed`` directive."""
     app.add_directive("renamed", Renamed)

@@ -1,4 +1,4 @@
-"""The page of timings, from the committed result files."""
+"""Page of cross-checks and timings, from the committed result files."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ PEER_TASKS = ("rotate", "causal", "bidirectional")
 
 
 def stored_results(folder):
-    """Load the results by device label and kind, in the order of the catalog.
+    """Load stored cross-checks and timings by device and kind, in the catalog's order.
 
     ``{"cpu": {"timing": [Timing, …], …}, …}``.
     """
@@ -33,21 +33,21 @@ def stored_results(folder):
 
 
 class StoredResults(SphinxDirective):
-    """A directive that shows files of ``book/data``, read again in every build."""
+    """Base of directives that show results from ``book/data``, read in every build."""
 
     def results(self):
-        """The results of every device."""
+        """Return the stored cross-checks and timings of every device."""
         self.env.note_reread()
         return stored_results(Path(self.env.srcdir) / "book" / "data")
 
 
 class TimingTable(StoredResults):
-    """``{timing-table} device``: the ratio of each encoding's time to its limit."""
+    """Directive ``{timing-table} device``: each encoding's time over its limit's."""
 
     required_arguments = 1
 
     def run(self):
-        """Make a table row for each variant and dtype, after a line on the device."""
+        """Return a line on the device, and a table row per configuration and dtype."""
         results = self.results().get(self.arguments[0], {}).get("timing")
         if not results:
             return [nodes.paragraph("", "Nothing has been measured here yet.")]
@@ -55,10 +55,10 @@ class TimingTable(StoredResults):
 
 
 class DeviceTables(StoredResults):
-    """``{device-tables}``: checks and times of every device but the CPU."""
+    """Directive ``{device-tables}``: checks and times of every device but the CPU."""
 
     def run(self):
-        """Make a section for each device, in alphabetical order."""
+        """Return a section for each device, in alphabetical order."""
         found = self.results()
         found.pop("cpu", None)
         if not found:
@@ -143,7 +143,10 @@ def _rows(result, tasks, lengths):
 
 
 def _full_name(encoding, variant):
-    """An encoding's title and options, with the names of options that need one."""
+    """Return an encoding's title with the options of one of its configurations.
+
+    An option whose value is not a string is shown with its name.
+    """
     options = [
         value if isinstance(value, str) else f"{name}={value}"
         for name, value in variant.keywords.items()
@@ -170,6 +173,6 @@ def _where(results):
 
 
 def setup(app):
-    """Register the directives."""
+    """Register the ``timing-table`` and ``device-tables`` directives."""
     app.add_directive("timing-table", TimingTable)
     app.add_directive("device-tables", DeviceTables)

@@ -1,1 +1,1 @@
-"""Parts of the site: execution of pages, home, meta tags, scripts, notices."""
+"""Build of the website: execution of pages, home, meta tags, scripts, notices."""

@@ -1,8 +1,8 @@
-"""Set the repository's address in every file that needs it.
+"""Write the repository's address into every file that states it.
 
-``make address URL=https://…`` writes it into ``_config.yml`` (buttons), the set-up cell
-of every notebook, ``CITATION.cff`` and the badges of ``README.md``. An empty address
-removes it again.
+``make address URL=https://…`` writes the address into ``_config.yml`` (buttons), the
+set-up cell of every notebook, ``CITATION.cff`` and the badges of ``README.md``. An
+empty address removes the old one.
 """
 
 import os
@@ -33,7 +33,7 @@ PLACES = {
 
 
 def published(url):
-    """The address of a repository's GitHub Pages; empty without a repository."""
+    """Return the address of a repository's GitHub Pages; empty without a repository."""
     valid = VALID.fullmatch(url)
     if not valid:
         return ""
@@ -43,7 +43,7 @@ def published(url):
 
 
 def set_address(url):
-    """Write the address into every file that states it, or remove it there."""
+    """Write the repository's address into every file that has it; "" removes it."""
     valid = VALID.fullmatch(url)
     if url and not valid:
         raise ValueError(

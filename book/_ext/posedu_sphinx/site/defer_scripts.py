@@ -1,4 +1,4 @@
-"""Defer scripts until after the first paint; load MathJax only on pages with formulas.
+"""Defer a page's scripts until after the first paint; load MathJax only for formulas.
 
 The theme's own stylesheets and scripts are in ``book/_templates``.
 """
@@ -9,7 +9,7 @@ FORMULA = 'class="math'
 
 
 def defer_scripts(app, pagename, templatename, context, doctree):
-    """Defer the scripts of a page, so that none delays its first paint.
+    """Defer the scripts of a page, so that none delays the page's first paint.
 
     The search page stays unchanged, because its inline scripts call earlier ones.
     """
@@ -27,7 +27,7 @@ def _sets_page_name(script):
 
 
 def _without_mathjax(script, app, context):
-    """Replace MathJax by a small script that fetches it when a preview needs it."""
+    """Replace MathJax by a small script that fetches MathJax if a preview needs it."""
     path = f"_static/{app.config.mathjax_path}"
     if script.filename != path:
         return script
@@ -43,5 +43,5 @@ def _deferred(script):
 
 
 def setup(app):
-    """Register the event after all events that add scripts."""
+    """Register :func:`defer_scripts`, to run after all events that add scripts."""
     app.connect("html-page-context", defer_scripts, priority=950)

@@ -37,7 +37,7 @@ DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
 
 
 def run_pages(root=ROOT, workers=None) -> bool:
-    """Run the pages that need it; return whether all of their cells succeeded."""
+    """Run the pages whose inputs changed; return whether all their cells succeeded."""
     folder = root / "_build"
     cache = get_cache(folder / ".jupyter_cache")
     known = _load(folder / "executed.json")
@@ -86,7 +86,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
 
 
 def pages(root=ROOT) -> Iterator[tuple[str, Path]]:
-    """Yield the name and the file of each page in the book's contents."""
+    """Yield the name and the file of each page in the book's table of contents."""
     for name in documents(root):
         for ending in (".md", ".ipynb"):
             if (root / f"{name}{ending}").exists():
@@ -100,7 +100,7 @@ def _is_excluded(name: str, root: Path) -> bool:
 
 
 def read(path: Path):
-    """Read a page as a notebook, as MyST-NB does; None if it has no cells."""
+    """Read a page as a notebook, as MyST-NB does; None if the page has no cells."""
     text = path.read_text(encoding="utf-8")
     reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
     return None if reader is None else reader.read(text)
@@ -135,7 +135,7 @@ def _match(cache, notebook):
 
 
 def fingerprint(path: Path, notebook, root=ROOT) -> str:
-    """Return a hash of the inputs of a page's outputs other than its cells."""
+    """Return a hash of what a page's outputs depend on other than the page's cells."""
     code = _code(notebook)
     used = [root / "requirements.txt", *modules_of(code, root)]
     texts = [code, *(p.read_text(encoding="utf-8") for p in used)]
@@ -151,7 +151,7 @@ def fingerprint(path: Path, notebook, root=ROOT) -> str:
 
 
 def modules_of(code: str, root=ROOT) -> list[Path]:
-    """Return the files of posedu that the code imports, directly or indirectly."""
+    """Return the files of posedu that code imports, directly or indirectly."""
     found, waiting = {}, list(_imported(ast.parse(code), root))
     while waiting:
         name = waiting.pop()
@@ -172,7 +172,7 @@ def _imports_of(path: Path, root: Path) -> tuple[str, ...]:
 
 
 def _imported(tree: ast.AST, root: Path) -> Iterator[str]:
-    """Yield the modules of posedu that imports name, with their parent packages."""
+    """Yield posedu's modules that import statements name, and their parent packages."""
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):

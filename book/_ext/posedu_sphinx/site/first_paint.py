@@ -28,7 +28,7 @@ PAINT = """() => new Promise(done => new PerformanceObserver(list => {
 
 
 class Compressed(http.server.BaseHTTPRequestHandler):
-    """Server of a folder's files, gzipped as by a web host."""
+    """HTTP server of a folder's files, which gzips them as web hosts do."""
 
     protocol_version = "HTTP/1.1"
 
@@ -37,7 +37,7 @@ class Compressed(http.server.BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_GET(self):
-        """Send a file of the folder, or status 404."""
+        """Send the requested file of the folder, or status 404."""
         path = self.folder / self.path.partition("?")[0].lstrip("/")
         found = path.is_file()
         body = _gzipped(path) if found else b""
@@ -50,7 +50,7 @@ class Compressed(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *arguments):
-        """Do not print requests."""
+        """Suppress the message that the server would print for each request."""
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def _gzipped(path):
 
 @contextmanager
 def served(folder):
-    """Serve a folder; yield its address."""
+    """Serve a folder over HTTP in the background; yield its address."""
     handler = functools.partial(Compressed, folder=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -69,7 +69,7 @@ def served(folder):
 
 
 def measure(browser, url):
-    """Return seconds to first contentful paint, and bytes received until then."""
+    """Return the seconds and bytes until a page's first contentful paint."""
     context = browser.new_context()
     tab = context.new_page()
     session = context.new_cdp_session(tab)
@@ -87,7 +87,7 @@ def measure(browser, url):
 
 
 def main(arguments=None):
-    """Run the command."""
+    """Measure and print each page's time and bytes to first contentful paint."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu_sphinx.site.first_paint",
         description="Time the first paint.",

@@ -1,4 +1,4 @@
-"""The home page: an interactive dial, numbers about the book, installation."""
+"""Home page: an interactive dial of RoPE, numbers about the book, installation."""
 
 import html
 import re
@@ -31,7 +31,7 @@ def rotated_pairs(positions):
 
 
 def hero():
-    """Return the dial as static HTML, with the script that animates it."""
+    """Return the dial of RoPE's pairs as static HTML, and the script that moves it."""
     key, query, between = rotated_pairs([START + KEY, START + QUERY, QUERY - KEY])
     score = (query * key.conj()).real.mean()
     rings = "".join(
@@ -65,7 +65,7 @@ def hero():
 
 
 def _ring(p, r, key, between):
-    """Draw a pair: key and query dots with the arc between, rotated to the key."""
+    """Draw a pair as an SVG ring: dots of key and query with the arc between them."""
     angle = np.angle(between) % (2 * np.pi)
     x, y = r * between.real, -r * between.imag
     rotation = -np.degrees(np.angle(key))
@@ -85,27 +85,27 @@ def _word(place, word):
 
 
 class Hero(SphinxDirective):
-    """``{home-hero}``: the dial."""
+    """Directive ``{home-hero}``: the dial of RoPE's pairs."""
 
     def run(self):
-        """Draw the dial."""
+        """Return the dial as a raw HTML node."""
         return [nodes.raw("", hero(), format="html")]
 
 
 class count_placeholder(nodes.Inline, nodes.Element):
-    """Placeholder of a count until every page has been read."""
+    """Placeholder node for a number about the book until every page has been read."""
 
 
 class Count(SphinxRole):
-    """``{count}`claims```: the number in the book; see :func:`counts`."""
+    """Role ``{count}`claims```: a number about the book; see :func:`counts`."""
 
     def run(self):
-        """Leave a placeholder."""
+        """Return a placeholder node, which :func:`fill` replaces by the number."""
         return [count_placeholder(of=self.text)], []
 
 
 def counts(env):
-    """Return numbers about the book by name."""
+    """Return the book's numbers of chapters, claims, exercises and more, by name."""
     exercises = [e for page in chapters() for e in _exercises(page)]
     of_families = (
         p for p in ROOT.glob("book/*/errata*.md") if "reference" not in p.parts
@@ -127,19 +127,19 @@ def _exercises(page):
 
 
 class get_placeholder(nodes.General, nodes.Element):
-    """Placeholder of the instructions to run the book."""
+    """Placeholder node for the instructions to run the book."""
 
 
 class Get(SphinxDirective):
-    """``{home-get}``: instructions to open a notebook and install the package."""
+    """Directive ``{home-get}``: instructions to open a notebook and install posedu."""
 
     def run(self):
-        """Leave a placeholder."""
+        """Return a placeholder node, which :func:`fill` replaces by instructions."""
         return [get_placeholder()]
 
 
 def run_instructions(app, docname):
-    """Instructions for Colab, for one's own machine and for the package."""
+    """Return instructions to open a notebook, in Colab or locally, and to install."""
     address = app.config.html_theme_options.get("repository_url", "")
     up = "/".join([".."] * docname.count("/"))
     download = external(f"{up}/_sources/{NOTEBOOK}.ipynb", "Download a notebook")
@@ -169,7 +169,7 @@ def _stop():
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholders by counts and instructions."""
+    """Replace the placeholders by numbers about the book and by instructions."""
     found = counts(app.env) if doctree.next_node(count_placeholder) else {}
     for placeholder in list(doctree.findall(count_placeholder)):
         placeholder.replace_self(nodes.Text(str(found[placeholder["of"]])))
@@ -178,12 +178,12 @@ def fill(app, doctree, docname):
 
 
 def outdated(app, env):
-    """Write home again whenever any page was read."""
+    """Return the home page, to be written again whenever any page was read."""
     return [app.config.root_doc]
 
 
 def setup(app):
-    """Register directives, role and events."""
+    """Register the home page's directives, ``count`` role and build events."""
     for node in (count_placeholder, get_placeholder):
         app.add_node(node)
     app.add_directive("home-hero", Hero)

@@ -1,4 +1,4 @@
-"""Keep terms and functions in the search index when other pages change.
+"""Keep the index entries of unchanged pages in the search when other pages change.
 
 Sphinx loses the index entries of every page that it does not write again
 (sphinx-doc/sphinx#12599).
@@ -6,12 +6,12 @@ Sphinx loses the index entries of every page that it does not write again
 
 
 def pages_with_entries(app, env, added, changed, removed):
-    """Return the pages with index entries, to be read again with changed pages."""
+    """Return all pages with index entries, to be read again if any page changed."""
     entries = env.get_domain("index").entries
     pages = {page for page, found in entries.items() if found} - removed
     return pages if added | changed | removed else ()
 
 
 def setup(app):
-    """Register the event."""
+    """Register the event that names the pages to read again."""
     app.connect("env-get-outdated", pages_with_entries)

@@ -17,13 +17,13 @@ PROSE_PARENTS = (nodes.document, nodes.section, nodes.container)
 
 
 def set_base_address(app, config):
-    """Set the site's address, from which Sphinx derives that of each page."""
+    """Set the site's address, from which Sphinx derives the address of each page."""
     repository = config.html_theme_options.get("repository_url", "")
     config.html_baseurl = config.html_baseurl or published(repository)
 
 
 def description(doctree):
-    """Return the start of a page's first paragraph without a formula."""
+    """Return the start of a page's first paragraph without a formula, as a summary."""
     for paragraph in doctree.findall(nodes.paragraph):
         if _is_prose(paragraph) and not paragraph.next_node(nodes.math):
             return shortened(" ".join(paragraph.astext().split()))
@@ -39,7 +39,7 @@ def _is_prose(paragraph):
 
 
 def shortened(text):
-    """Shorten a text after a sentence if possible, else after a word."""
+    """Shorten a text to at most 200 characters, after a sentence or else a word."""
     if len(text) <= LONGEST:
         return text
     start, stop, _ = text[:LONGEST].rpartition(". ")
@@ -47,7 +47,7 @@ def shortened(text):
 
 
 def tags(title, text, *, is_home, address="", picture=""):
-    """Return the meta tags of a page."""
+    """Return the HTML meta tags of a page for its title, description and picture."""
     properties = {
         "og:title": title,
         "og:type": "website" if is_home else "article",
@@ -72,7 +72,7 @@ def _tag(kind, name, content):
 
 
 def add_tags(app, pagename, templatename, context, doctree):
-    """Add the tags to a page that has a source."""
+    """Add the meta tags to a page that has a source file."""
     if doctree is None:
         return
     title = app.env.titles[pagename].astext()
@@ -90,6 +90,6 @@ def add_tags(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
-    """Register the events."""
+    """Register the events that set the site's address and add the meta tags."""
     app.connect("config-inited", set_base_address)
     app.connect("html-page-context", add_tags)

@@ -1,4 +1,4 @@
-"""The preview image of a shared link: a page's title next to home's dial."""
+"""Preview image of a shared link: a page's title next to the home page's dial."""
 
 import hashlib
 import textwrap
@@ -19,7 +19,7 @@ ROOM = (600, 380)  # pixels for the title
 
 
 def picture(title, folder):
-    """Draw a title's picture into a folder unless it exists; return its name."""
+    """Save a title's preview image in a folder unless it exists; return its name."""
     digest = hashlib.sha256((title + ALTERNATIVE).encode()).hexdigest()[:12]
     path = Path(folder, f"preview-{digest}.png")
     if not path.exists():
@@ -29,7 +29,7 @@ def picture(title, folder):
 
 
 def draw(title):
-    """Draw the title at the left, the pairs of one head of RoPE at the right."""
+    """Draw a page's title at the left, and pairs of one head of RoPE at the right."""
     figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100, facecolor="white")
     lines = "\n".join(textwrap.wrap(title, LETTERS))
     words = figure.text(0.06, 0.57, lines, size=LARGEST, color=INK, weight="bold")
@@ -46,7 +46,7 @@ def draw(title):
 
 
 def _ring(axes, radius, key, query):
-    """Draw a pair: dots of key and query, and the arc from one to the other."""
+    """Draw a pair as a ring: dots of key and query, and the arc between them."""
     circle = np.linspace(0, 2 * np.pi, 200)
     arc = np.linspace(key, key + (query - key) % (2 * np.pi), 200)
     axes.plot(*_points(radius, circle), color=GRAY, alpha=0.4)

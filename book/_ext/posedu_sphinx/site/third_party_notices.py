@@ -1,4 +1,4 @@
-"""Third-party files of the site and their notices; the site as an archive."""
+"""Notices of third-party files that the site serves, and the site as an archive."""
 
 import io
 import re
@@ -27,7 +27,7 @@ OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
 
 @dataclass(frozen=True)
 class Work:
-    """A third-party work of which the site serves files, below ``_static``."""
+    """A third-party work of which the site serves ``files``, below ``_static``."""
 
     name: str
     license: str
@@ -95,19 +95,22 @@ Awesome Free 6.5.2's, Copyright 2024 Fonticons, Inc., CC BY 4.0.
 
 
 def files_of(work, served):
-    """Return the served files, relative to ``_static``, that belong to a work."""
+    """Return those of the served files that belong to a third-party work.
+
+    Paths are relative to ``_static``.
+    """
     return [f for f in served if any(fnmatch(f, pattern) for pattern in work.files)]
 
 
 def scripts(folder):
-    """List the scripts, stylesheets and fonts of a built site, below ``_static``."""
+    """List a built site's scripts, stylesheets and fonts, relative to ``_static``."""
     static = Path(folder, "_static")
     found = (path for path in sorted(static.rglob("*")) if path.is_file())
     return [p.relative_to(static).as_posix() for p in found if p.suffix in SCRIPTS]
 
 
 def notices(folder):
-    """Return the notices of every work of which the site serves a file."""
+    """Return the license notices of every third-party work whose files are served."""
     served = scripts(folder)
     parts = [HEAD]
     for work in WORKS:
@@ -131,10 +134,10 @@ def _license(work, folder):
 
 
 def archive(folder):
-    """Pack the whole site, which needs no server, into one file.
+    """Pack the whole built site, which needs no server, into one file.
 
-    The package that all notebooks contain compresses to one copy. The same pages make
-    the same file.
+    The copies of the package that all notebooks contain compress to one. The same pages
+    make the same file.
     """
     folder = Path(folder)
     with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
@@ -151,10 +154,10 @@ def archive(folder):
 
 
 class Archive(SphinxDirective):
-    """``{site-archive}``: a link to the whole site, and one to the notices."""
+    """Directive ``{site-archive}``: links to the whole site and to the notices."""
 
     def run(self):
-        """Make a paragraph for each."""
+        """Return a paragraph with each of the two links."""
         up = "/".join([".."] * self.env.docname.count("/"))
         whole = nodes.paragraph("", "", classes=["posedu-archive"])
         whole += [
@@ -170,7 +173,7 @@ class Archive(SphinxDirective):
 
 
 def finish(app, exception):
-    """Delete unused files, write the notices and pack the site."""
+    """Delete unused files of the built site, write the notices and pack the site."""
     if exception is not None or app.builder.format != "html":
         return
     for pattern in UNUSED:
@@ -182,6 +185,6 @@ def finish(app, exception):
 
 
 def setup(app):
-    """Register the directive and the event."""
+    """Register the ``site-archive`` directive and the event that packs the site."""
     app.add_directive("site-archive", Archive)
     app.connect("build-finished", finish, priority=900)

@@ -26,7 +26,7 @@ POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
 
 
 def npm_command():
-    """Return the command of npm; install it if necessary."""
+    """Return the command line of npm; install npm from PyPI if necessary."""
     if found := shutil.which("npm"):
         return [found]
     subprocess.run(
@@ -36,7 +36,7 @@ def npm_command():
 
 
 def fetch(package, folder):
-    """Unpack an npm package into a folder; return the folder of its files."""
+    """Download and unpack an npm package; return the folder of its files."""
     print(f"fetching {package} from npm", flush=True)
     command = [*npm_command(), "pack", package, "--silent", "--pack-destination"]
     subprocess.run([*command, folder], check=True, stdout=subprocess.DEVNULL)
@@ -47,12 +47,12 @@ def fetch(package, folder):
 
 
 def mathjax():
-    """Fetch MathJax and its fonts."""
+    """Fetch MathJax and its fonts for the site."""
     serve(MATHJAX, "mathjax", MATHJAX_FILES)
 
 
 def previews():
-    """Fetch the scripts of the previews."""
+    """Fetch Popper and Tippy.js, the scripts of the link previews, for the site."""
     files = {"LICENSE.md": "LICENSE.md", "dist/umd/popper.min.js": "popper.min.js"}
     serve(POPPER, "popper", files)
     files = {"LICENSE": "LICENSE", "dist/tippy-bundle.umd.min.js": "tippy.min.js"}
@@ -60,7 +60,10 @@ def previews():
 
 
 def serve(package, name, files):
-    """Fetch files and folders of a package and save each under its new name."""
+    """Fetch an npm package's files for the site, and save each under its new name.
+
+    ``files`` maps paths in the package to paths in the folder ``name`` of the site.
+    """
     site = SERVED / name
     if site.exists():
         return
@@ -76,7 +79,7 @@ def serve(package, name, files):
 
 
 def axe():
-    """Fetch the accessibility checker for the browser tests."""
+    """Fetch axe-core, the accessibility checker of the browser tests."""
     if not AXE_SCRIPT.exists():
         with tempfile.TemporaryDirectory() as folder:
             script = fetch(AXE, folder) / "axe.min.js"

@@ -1,1 +1,1 @@
-"""Exercises on absolute encodings, one module per chapter."""
+"""Exercises on absolute positional encodings, one module per chapter."""

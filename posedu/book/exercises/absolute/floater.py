@@ -1,4 +1,4 @@
-"""Exercises on FLOATER."""
+"""Exercises on FLOATER, positions from a neural ODE."""
 
 import math
 
@@ -12,7 +12,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def factor(z):
-    """The factor of one classical step on p' = λ p, with z = λ s, expanded."""
+    """Factor by which a classical Runge–Kutta step on p' = λ p multiplies p.
+
+    The factor is an expanded polynomial of z = λ s, s being the step.
+    """
     a = z
     b = z * (1 + a / 2)
     c = z * (1 + b / 2)
@@ -158,7 +161,7 @@ The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
 
 
 def field_matrix(omega, delta):
-    """The matrix M with PE' = M PE in the flow's time, [2 pairs, 2 pairs]."""
+    """Matrix M with PE' = M PE, PE(i) being at time i · delta: [2 pairs, 2 pairs]."""
     d = 2 * len(omega)
     field = np.zeros((d, d))
     for p, w in enumerate(omega):
@@ -168,7 +171,10 @@ def field_matrix(omega, delta):
 
 
 def _field_matrix(upper, lower, step=2, at=1):
-    """An answer with other numbers in the two places of a pair."""
+    """Return a wrong version of ``field_matrix``.
+
+    The two entries of a pair have other values or other places.
+    """
 
     def answer(omega, delta):
         d = 2 * len(omega)
@@ -289,7 +295,10 @@ def _blocks(omega, cos, sin):
 
 
 def three_eighths(a, b, t, p, s):
-    """One step of the 3/8 rule on h(t, p) = A p + t³ b, from p at t to t + s."""
+    """One step of the 3/8 Runge–Kutta rule on h(t, p) = A p + t³ b.
+
+    The step leads from p at t to t + s.
+    """
 
     def h(time, point):
         return a @ point + time**3 * b
@@ -302,7 +311,7 @@ def three_eighths(a, b, t, p, s):
 
 
 def _stages(places, rows, weights):
-    """An answer by another tableau."""
+    """Return a wrong ``three_eighths``, a step by another Butcher tableau."""
 
     def answer(a, b, t, p, s):
         slopes = []
@@ -455,7 +464,7 @@ def _unscaled(a, b, t, p, s):
 
 
 def last_step(positions, steps):
-    """The whole steps from 0 to each position and the signed remainder, [n, 2]."""
+    """Number of whole steps to each position and the signed remainder, [n, 2]."""
     count = positions * steps
     whole = np.trunc(count)
     return np.stack((whole, count - whole), -1)
@@ -580,14 +589,17 @@ A position below 0 is approached from 0, so its whole steps are rounded towards 
 
 
 def field(t, p, inner, inner_bias, outer, outer_bias):
-    """The slope h(t, p) of the released code, [states, width]."""
+    """Slope h(t, p) of FLOATER's released code, an MLP reading t: [states, width]."""
     time = torch.full((*p.shape[:-1], 1), t, dtype=p.dtype)
     hidden = torch.relu(torch.cat((p, time), -1) @ inner.T + inner_bias)
     return torch.cat((hidden, time), -1) @ outer.T + outer_bias
 
 
 def _field(first=True, second=True, act=torch.relu, front=False, biases=(1, 1)):
-    """An answer with something left out or in another place."""
+    """Return a wrong version of ``field``.
+
+    A time or a bias is left out, the time is put first, or the activation is another.
+    """
 
     def joined(x, t, is_there):
         time = torch.full((*x.shape[:-1], 1), t if is_there else 0.0, dtype=x.dtype)
@@ -704,7 +716,10 @@ In both layers, append a column that holds `t` for each state to the features.
 
 
 def steps_needed(position, omega, tolerance):
-    """The fewest steps per position for which the bound holds, an int."""
+    """Fewest solver steps per position that are accurate enough, an int.
+
+    A bound on the angle's error at ``position`` must be at most ``tolerance``.
+    """
     least = (position * omega**5 / 120 / tolerance) ** (1 / 4)
     return max(1, math.ceil(least))
 

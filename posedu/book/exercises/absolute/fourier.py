@@ -13,7 +13,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def kernel(a, r):
-    """The mean of cos 2πbr over b, as an expression."""
+    """Mean of cos 2πbr over b uniform in [−a, a], as an expression."""
     return sp.sin(2 * sp.pi * a * r) / (2 * sp.pi * a * r)
 
 
@@ -128,7 +128,10 @@ Integrate a cosine.
 
 
 def features(x, b, unit, layout, first):
-    """Cosines and sines of all angles, [tokens, 2 * pairs], without an amplitude."""
+    """Cosines and sines of the angles of points ``x`` at frequencies ``b``.
+
+    The features are [tokens, 2 * pairs], without an amplitude.
+    """
     angle = x @ b.T * (2 * np.pi if unit == "turns" else 1)
     members = [np.cos(angle), np.sin(angle)]
     if first == "sin":
@@ -139,7 +142,7 @@ def features(x, b, unit, layout, first):
 
 
 def _features(angle=None, waves=(np.cos, np.sin), put=None):
-    """An answer with other angles, waves or order."""
+    """Return a wrong version of ``features`` with other angles, waves or order."""
 
     def answer(x, b, unit, layout, first):
         factor = 2 * np.pi if unit == "turns" else 1
@@ -300,7 +303,10 @@ Angles have the shape `[tokens, pairs]`.
 
 
 def frequencies_needed(positions, eps, delta):
-    """The smallest number of frequencies that the bound allows, an int."""
+    """Smallest number of random frequencies that a bound allows, an int.
+
+    The probability of an error of ``eps`` at any offset is at most ``delta``.
+    """
     pairs = positions * (positions - 1) / 2
     return math.ceil(2 * math.log(2 * pairs / delta) / eps**2)
 
@@ -308,7 +314,10 @@ def frequencies_needed(positions, eps, delta):
 def _frequencies_needed(
     terms=lambda n: n * (n - 1), factor=2, power=2, log=math.log, whole=math.ceil
 ):
-    """An answer with another number of terms, factor, power, logarithm or rounding."""
+    """Return a wrong version of ``frequencies_needed``.
+
+    The number of terms, the factor, power, logarithm or rounding is another.
+    """
     return lambda n, eps, delta: whole(factor * log(terms(n) / delta) / eps**power)
 
 
@@ -433,7 +442,7 @@ How many pairs of positions are there?
 
 
 def encode(x, w_r, w_1, b_1, w_2, b_2):
-    """The encoding of every token, [tokens, groups * own]."""
+    """Encoding of every token by learnable Fourier features, [tokens, groups * own]."""
     angle = x @ w_r.T
     r = torch.cat((angle.cos(), angle.sin()), -1) / (2 * len(w_r)) ** 0.5
     y = gelu(r @ w_1.T + b_1) @ w_2.T + b_2
@@ -441,7 +450,10 @@ def encode(x, w_r, w_1, b_1, w_2, b_2):
 
 
 def _encode(factor=1.0, waves=(torch.cos, torch.sin), size=None, act=gelu, join=None):
-    """An answer with another angle, order, amplitude, activation or join of groups."""
+    """Return a wrong version of ``encode``.
+
+    The angle, order, amplitude, activation or the join of the groups is another.
+    """
 
     def answer(x, w_r, w_1, b_1, w_2, b_2):
         angle = factor * (x @ w_r.T)
@@ -601,7 +613,7 @@ Return the encoded groups of a token side by side, `[tokens, groups * own]`.
 
 
 def ridge_regression(train_features, values, test_features, ridge):
-    """The predictions of ridge regression at the test positions, an array."""
+    """Values that ridge regression predicts at the test positions, an array."""
     gram = train_features @ train_features.T + ridge * np.eye(len(train_features))
     return test_features @ train_features.T @ np.linalg.solve(gram, values)
 
@@ -614,7 +626,10 @@ def _case(tokens, others, pairs, ridge):
 
 
 def _by(gram):
-    """An answer with another matrix in place of the Gram matrix and its ridge."""
+    """Return a wrong version of ``ridge_regression``.
+
+    The matrix ``gram(f, ridge)`` replaces the Gram matrix with its ridge.
+    """
     return lambda f, y, g, ridge: g @ f.T @ np.linalg.solve(gram(f, ridge), y)
 
 
@@ -731,7 +746,10 @@ With `train_features` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cd
 
 
 def is_relative(a):
-    """Return whether inner products of A γ depend on the offset alone."""
+    """Return whether the inner product of A γ(x) and A γ(y) depends on x − y alone.
+
+    γ are Fourier features in the half layout.
+    """
     gram = a.T @ a
     m = len(gram) // 2
     diagonal = np.diag(gram)

@@ -10,7 +10,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def row_gradients(positions, gradients, rows):
-    """The gradient of the table, as a SymPy matrix of ``rows`` rows."""
+    """Gradient of a position table, as a SymPy matrix of ``rows`` rows."""
     total = sp.zeros(rows, gradients.cols)
     for token, position in enumerate(positions):
         total[position, :] += gradients[token, :]
@@ -18,7 +18,11 @@ def row_gradients(positions, gradients, rows):
 
 
 def _gradients(of_token):
-    """An answer in which ``of_token(total, position, row, token)`` adds a token."""
+    """Return a wrong version of ``row_gradients``.
+
+    ``of_token(total, position, row, token)`` puts a token's gradient, ``row``, into the
+    gradient of the table, ``total``.
+    """
 
     def answer(positions, gradients, rows):
         total = sp.zeros(rows, gradients.cols)
@@ -161,7 +165,7 @@ What is the gradient of a row of $P$ that two tokens read?
 
 
 def rows_or_zeros(table, positions):
-    """The row of each position, zeros where the table has none: [tokens, d]."""
+    """Table row of each position, zeros outside the table: [tokens, d]."""
     inside = (positions >= 0) & (positions < len(table))
     nearest = np.clip(positions, 0, len(table) - 1)
     return np.where(inside[:, None], table[nearest], 0.0)
@@ -281,7 +285,7 @@ NumPy's `table[-1]` is not.
 
 
 def entry_after(row, rate, decay, steps):
-    """The entry of a row that no token reads, after AdamW: an expression."""
+    """Entry of a table row that no token reads, after AdamW's steps: an expression."""
     return row * (1 - rate * decay) ** steps
 
 
@@ -405,7 +409,10 @@ With these means every step multiplies the entry by the same factor.
 
 
 def features_needed(rows, epsilon, delta):
-    """The smallest integer d for which the bound is at most delta."""
+    """Smallest integer width d at which random rows are nearly orthogonal.
+
+    A bound on the probability of an absolute cosine ≥ epsilon is at most ``delta``.
+    """
     return int(np.ceil(2 / epsilon**2 * np.log(rows * (rows - 1) / delta)))
 
 
@@ -530,7 +537,7 @@ Take the logarithm of both sides, and round to the side on which the bound still
 
 
 def roberta_positions(tokens, padding):
-    """The position of every token, int64 like ``tokens``."""
+    """Position that RoBERTa gives to every token, int64 like ``tokens``."""
     real = tokens != padding
     return real.cumsum(1) * real + padding
 
@@ -662,7 +669,10 @@ A running sum of the mask of all tokens that are not padding counts them.
 
 
 def layer_inputs(u, tables):
-    """The input of each layer when all layers add zero: [layers, tokens, d]."""
+    """Input of each layer if attention and MLP add zero: [layers, tokens, d].
+
+    Each layer adds a position table of its own.
+    """
     return u + np.cumsum(tables[:, : len(u)], axis=0)
 
 
@@ -776,7 +786,10 @@ The input of layer 1 is that of layer 0 plus one more table.
 
 
 def share_outside(rows, d, limit, seeds):
-    """The share of tables that reach the limit, a float from 0 to 1."""
+    """Share of random tables in which two rows are close, a float from 0 to 1.
+
+    Two rows are close if the absolute value of their cosine is ``limit`` or more.
+    """
     outside = 0
     for seed in range(seeds):
         table = np.random.default_rng(seed).normal(size=(rows, d))

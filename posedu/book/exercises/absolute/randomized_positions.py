@@ -10,13 +10,16 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def product(omega, i, j, most):
-    """The mean of cos ω(i + δ) · cos ω(j + δ), as an expression."""
+    """Mean of cos ω(i + δ) · cos ω(j + δ), δ uniform in ± ``most``: an expression."""
     sinc = sp.sin(2 * omega * most) / (2 * omega * most)
     return sp.cos(omega * (i - j)) / 2 + sp.cos(omega * (i + j)) / 2 * sinc
 
 
 def _product(sign=1, sinc=None, half=None, swap=False):
-    """An answer with another sign, factor or half, or with sum and offset exchanged."""
+    """Return a wrong version of ``product``.
+
+    The sign, a factor or the half is another, or i + j and i − j are exchanged.
+    """
 
     def answer(omega, i, j, most):
         angle = 2 * omega * most
@@ -130,7 +133,7 @@ Only one of the two changes with $\delta$.
 
 
 def cape_positions(tau, shift, jitter, scale, normalize):
-    """CAPE's positions of the tokens of each row, [rows, tokens]."""
+    """Positions that CAPE gives to the tokens of each sequence, [rows, tokens]."""
     if normalize:
         tau = tau - tau.mean(1, keepdims=True)
     return scale[:, None] * (tau + shift[:, None] + jitter)
@@ -140,7 +143,10 @@ def _cape_positions(
     combine=lambda t, d, e, s: s * (t + d + e),
     mean=lambda tau: tau.mean(1, keepdims=True),
 ):
-    """An answer with another order of steps, or another mean."""
+    """Return a wrong version of ``cape_positions``.
+
+    ``combine`` computes the positions; ``mean(tau)`` is what normalizing subtracts.
+    """
 
     def answer(tau, shift, jitter, scale, normalize):
         if normalize:
@@ -288,7 +294,7 @@ A new last axis makes `[rows]` fit `[rows, tokens]`.
 
 
 def most_jitter(tau):
-    """The largest jitter that never changes the order of these positions, a float."""
+    """Largest jitter that never changes the order of the positions ``tau``, a float."""
     return float(np.diff(np.sort(tau)).min() / 2)
 
 
@@ -385,7 +391,10 @@ Each of two neighbors may move by half of their distance.
 
 
 def sampled_positions(noise, tokens):
-    """Sorted positions of the tokens of each row, [rows, tokens], int64."""
+    """Sample sorted positions for the tokens of each row by random ``noise``.
+
+    The positions are [rows, tokens], int64.
+    """
     return noise.argsort(1)[:, :tokens].sort(1).values
 
 
@@ -481,7 +490,7 @@ Take as many indices as there are tokens, and sort them.
 
 
 def offsets(n, cut, skip):
-    """The number of pairs of each offset from 0 on, int64, [n + skip]."""
+    """Number of (token, earlier token) pairs at each PoSE offset, int64, [n + skip]."""
     i = np.arange(n)
     positions = np.where(i < cut, i, i + skip)
     found = (positions[:, None] - positions)[i[:, None] > i]
@@ -600,7 +609,10 @@ Compute the positions first.
 
 
 def mean_position(k, n, most):
-    """The mean of the k-th smallest of n of 0 … most − 1, k from 0, a Rational."""
+    """Mean of the k-th smallest of n random numbers, a Rational.
+
+    The numbers are different, from 0 to ``most`` − 1, and k counts from 0.
+    """
     return sp.Rational((k + 1) * (most + 1), n + 1) - 1
 
 

@@ -12,7 +12,7 @@ from posedu.numpy.frequencies import frequencies as geometric
 
 
 def first_position():
-    """PE(1) for d = 4, interleaved: a SymPy column."""
+    """Sinusoidal encoding PE(1) for d = 4, interleaved: a SymPy column."""
     slow = sp.Rational(1, 100)
     return sp.Matrix([sp.sin(1), sp.cos(1), sp.sin(slow), sp.cos(slow)])
 
@@ -148,7 +148,7 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
 
 
 def frequencies(d, spacing):
-    """Frequencies of the d/2 pairs: a float64 array [d/2]."""
+    """Frequencies of the d/2 pairs by the rule ``spacing``: a float64 array [d/2]."""
     steps = d / 2 if spacing == "paper" else d / 2 - 1
     return 10000.0 ** (-np.arange(d // 2) / steps)
 
@@ -164,7 +164,10 @@ def _frequencies_from_1(d, spacing):
 
 
 def _by_rule(paper, tensor2tensor):
-    """Frequencies with the exponents ``paper(p, d)`` or ``tensor2tensor(p, d)``."""
+    """Return a wrong version of ``frequencies``.
+
+    10000 has the exponents ``paper(p, d)`` or ``tensor2tensor(p, d)``.
+    """
 
     def answer(d, spacing):
         exponent = paper if spacing == "paper" else tensor2tensor
@@ -325,7 +328,7 @@ Only the number that divides $p$ differs, and both rules begin at 1.
 
 
 def offset_matrix(omega, t):
-    """The matrix that moves (sin ωi, cos ωi) by t: SymPy, 2 × 2."""
+    """Matrix that moves the pair (sin ωi, cos ωi) by t positions: SymPy, 2 × 2."""
     M = sp.Matrix(2, 2, sp.symbols("u1 v1 u2 v2"))
     equations = []
     for angle in (0, sp.pi / 2):
@@ -350,7 +353,7 @@ def _moves_the_pair(answer, omega, t):
 
 
 def _of_cosine_and_sine(entries):
-    """A matrix of the cosine and the sine of ωt."""
+    """Return a wrong ``offset_matrix`` with the four ``entries(cos ωt, sin ωt)``."""
     return lambda omega, t: sp.Matrix(
         2, 2, entries(sp.cos(omega * t), sp.sin(omega * t))
     )
@@ -488,7 +491,7 @@ An equation that holds for all angles $\omega i$ holds for $0$ and $\pi/2$; each
 
 
 def table(length, d, layout):
-    """PE of the first positions: a float64 array [length, d]."""
+    """Sinusoidal encodings of the first positions: a float64 array [length, d]."""
     angles = np.outer(np.arange(length), 10000.0 ** (-np.arange(0, d, 2) / d))
     if layout == "half":
         return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -524,14 +527,14 @@ def _own_frequencies(length, d, layout):
 
 
 def _with_frequencies(omega):
-    """The table with the frequencies ``omega(p, d)`` of the pairs p."""
+    """Return a wrong ``table`` with the frequencies ``omega(p, d)`` of the pairs p."""
     return lambda length, d, layout: _table_at(
         range(length), omega(np.arange(d // 2), d), layout
     )
 
 
 def _of_angles(first, second):
-    """The table of two functions of the angle."""
+    """Return a wrong ``table`` of two functions of the angle, not sine and cosine."""
 
     def answer(length, d, layout):
         angles = np.outer(range(length), geometric(d))
@@ -546,7 +549,7 @@ def _stacked_without_axis(length, d, layout):
 
 
 def _frequency_of_feature(pair):
-    """The table with the frequency of pair ``pair(feature, d)`` in each feature."""
+    """Return a wrong ``table``: feature f has the frequency of pair ``pair(f, d)``."""
 
     def answer(length, d, layout):
         feature = np.arange(d)
@@ -736,13 +739,16 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
 
 
 def to_interleaved(x):
-    """The same numbers, their last axis interleaved: an array of the shape of x."""
+    """Reorder the last axis of x from the half to the interleaved layout.
+
+    The returned array has the shape of x, and x stays as it is.
+    """
     two_rows = x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
     return two_rows.swapaxes(-1, -2).reshape(x.shape)
 
 
 def _regroup(x, groups):
-    """Read the last axis as ``groups`` rows, and give it back column by column."""
+    """Reorder the last axis: read it as ``groups`` rows, and list them by columns."""
     rows = x.reshape(*x.shape[:-1], groups, -1)
     return rows.swapaxes(-1, -2).reshape(x.shape)
 
@@ -844,7 +850,10 @@ The result lists these two rows column by column.
 
 
 def exact_table(positions, d):
-    """PE of each position, interleaved: a float32 tensor [tokens, d]."""
+    """Sinusoidal encodings of positions, interleaved, true up to rounding.
+
+    The encodings are a float32 tensor [tokens, d].
+    """
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
     angles = positions.double()[:, None] * 10000**-exponents
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
@@ -1042,7 +1051,7 @@ At which step may you round?
 
 
 def first_rise(d):
-    """The first offset t whose inner product exceeds that of t − 1: an int."""
+    """First offset t at which ⟨PE(0), PE(t)⟩ is larger than at t − 1: an int."""
     omega = 10000.0 ** (-np.arange(0, d, 2) / d)
     curve = np.cos(np.outer(np.arange(200), omega)).sum(-1)
     return int(np.argmax(np.diff(curve) > 0)) + 1
@@ -1186,7 +1195,7 @@ The inner product is a sum of cosines; `np.diff` compares neighbors, and `np.arg
 
 
 def before_or_after(d):
-    """A form that changes its sign with the offset: a float64 array [d, d]."""
+    """Matrix A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j): a float64 array [d, d]."""
     block = np.array([[0.0, 1.0], [-1.0, 0.0]])
     return np.kron(np.eye(d // 2), block)
 
@@ -1197,7 +1206,10 @@ def _form(answer, d, positions=range(6)):
 
 
 def _in_blocks(*entries):
-    """A form with one block for every pair."""
+    """Return a wrong version of ``before_or_after``.
+
+    Every pair has the same 2 × 2 block of ``entries``.
+    """
     return lambda d: np.kron(
         np.eye(d // 2), np.array(entries, dtype=float).reshape(2, 2)
     )

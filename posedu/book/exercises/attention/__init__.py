@@ -1,1 +1,1 @@
-"""Exercises on attention, one module per chapter."""
+"""Exercises on attention without a positional encoding, one module per chapter."""

@@ -1,4 +1,4 @@
-"""Exercises on attention without an encoding."""
+"""Exercises on attention without a positional encoding."""
 
 import numpy as np
 import sympy as sp
@@ -8,7 +8,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def permutation():
-    """Return P as a 4 × 4 SymPy matrix."""
+    """Return the matrix P that orders tokens as 2, 3, 1, 0: a 4 × 4 SymPy matrix."""
     return sp.Matrix([[0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0], [1, 0, 0, 0]])
 
 
@@ -17,12 +17,18 @@ def _rows(*order):
 
 
 def averaged_twice(n, j):
-    """Return the weight of token j in the last of n tokens, as a SymPy rational."""
+    """Return the weight of token j in the last of n tokens, as a SymPy rational.
+
+    Two layers replace each token by the mean of all tokens up to it.
+    """
     return sum(sp.Rational(1, i + 1) for i in range(j, n)) / n
 
 
 def by_columns(n, m):
-    """Return the bias, n × n, and the constants, n × 1, as SymPy matrices."""
+    """Return a bias with equal rows that replaces ALiBi's, and constants of the rows.
+
+    The bias, n × n, is ALiBi's plus the constants, n × 1; both are SymPy matrices.
+    """
     bias = sp.Matrix(n, n, lambda i, j: m * j)
     return bias, sp.Matrix(n, 1, lambda i, _: m * i)
 
@@ -36,7 +42,10 @@ def _undone(bias, constants):
 
 
 def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
-    """Return the four terms as a list of SymPy expressions."""
+    """Return the content and position terms of a query-key product.
+
+    The four terms are a list of SymPy expressions.
+    """
 
     def score(query_side, key_side):
         return (query_side.T * W_q.T * W_k * key_side)[0]
@@ -45,7 +54,10 @@ def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
 
 
 def causal(queries, keys):
-    """Return the mask, a boolean array [queries, keys], true where a query may look."""
+    """Return the causal mask of the last ``queries`` of ``keys`` tokens.
+
+    The mask is a boolean array [queries, keys], true where a query may look.
+    """
     i = np.arange(queries)[:, None] + keys - queries
     j = np.arange(keys)
     return j <= i
@@ -56,13 +68,16 @@ def _diagonal(queries, keys, k):
 
 
 def share(k, heads):
-    """Return the keys that each query head sees, a tensor [batch, heads, tokens, d]."""
+    """Return the keys that each query head sees in grouped-query attention.
+
+    The keys are a tensor [batch, heads, tokens, d].
+    """
     group = heads // k.shape[1]
     return k.repeat_interleave(group, 1)
 
 
 def weights(logits, mask):
-    """Return the weights, an array of the shape of the logits."""
+    """Return masked softmax weights, an array of the shape of the logits."""
     shown = np.where(mask, logits, -np.inf)
     top = shown.max(-1, keepdims=True)
     grown = np.exp(shown - np.where(np.isfinite(top), top, 0.0))
@@ -76,7 +91,10 @@ def _softmax(logits):
 
 
 def furthest(dtype):
-    """Return the last position T up to which all stored values differ, an int."""
+    """Return the last position T up to which all values 1/(t + 1) differ, an int.
+
+    The values are stored in ``dtype``.
+    """
     t = torch.arange(4096, dtype=torch.float64)
     value = (1 / (t + 1)).to(dtype)
     return int((value[1:] == value[:-1]).nonzero()[0])
@@ -99,12 +117,12 @@ _SLOPE = sp.Symbol("m", positive=True)
 
 
 def _averaged(weight):
-    """The ``weight(n, i)`` of each mean i ≥ j, added up."""
+    """Return a wrong ``averaged_twice``: ``weight(n, i)`` summed over i = j … n − 1."""
     return lambda n, j: sum((weight(n, i) for i in range(j, n)), sp.Integer(0))
 
 
 def _terms(between):
-    """The four terms of aᵀ ``between(W_q, W_k)`` b."""
+    """Return a wrong ``four_terms`` with ``between(W_q, W_k)`` for W_qᵀ W_k."""
     return lambda x_i, p_i, x_j, p_j, W_q, W_k: [
         (left.T * between(W_q, W_k) * right)[0]
         for left in (x_i, p_i)
@@ -118,7 +136,7 @@ def _divided(grown, axis=-1):
 
 
 def _top(logits, mask):
-    """The largest logit of each row that is allowed, or 0."""
+    """Largest logit of each row that the mask allows, 0 where it allows none."""
     top = np.where(mask, logits, -np.inf).max(-1, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 

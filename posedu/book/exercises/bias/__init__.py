@@ -1,1 +1,1 @@
-"""Exercises on biases, one module per chapter."""
+"""Exercises on position biases of attention logits, one module per chapter."""

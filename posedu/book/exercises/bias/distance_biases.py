@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def far_share(m, W):
-    """The share of all keys farther than W, as an expression."""
+    """Share of an ALiBi head's weight on keys farther than W, as an expression.
+
+    All keys have equal content.
+    """
     return sp.exp(-m * (W + 1))
 
 
@@ -117,7 +120,7 @@ A geometric series divided by a geometric series: what do they differ by?
 
 
 def total(r1, r2):
-    """The integral of (1 + r2 x)^(−r1) over x > 0, as an expression."""
+    """Integral of KERPLE's prior (1 + r2 x)^(−r1) over x > 0, as an expression."""
     return 1 / (r2 * (r1 - 1))
 
 
@@ -200,7 +203,7 @@ Differentiate $(1 + r_2 x)^{1 - r_1}$.
 
 
 def buckets(t, E, T):
-    """The bucket of each distance, an integer array."""
+    """Index of T5's bucket for each distance t, an integer array."""
     starts, n = list(range(E)), E
     for k in range(E):
         while n**E * E**k < E**E * T**k:
@@ -369,7 +372,7 @@ Python's integers have no largest one.
 
 
 def slopes(heads):
-    """The slopes of the heads, an array."""
+    """ALiBi's slopes for any number of heads, an array."""
     power = 2 ** int(np.log2(heads))
     own = 2.0 ** (-8 * np.arange(1, power + 1) / power)
     finer = 2.0 ** (-8 * np.arange(1, 2 * power + 1) / (2 * power))
@@ -381,7 +384,11 @@ def _powers(heads):
 
 
 def _with(own, more):
-    """Slopes of the lower power of two, followed by the entries of ``more``."""
+    """Return a wrong version of ``slopes``.
+
+    The slopes ``own(power)`` are followed by the entries of ``more(power)``; ``power``
+    is the largest power of two up to ``heads``.
+    """
 
     def answer(heads):
         power = 2 ** int(np.log2(heads))
@@ -491,14 +498,17 @@ Are the slopes that are added for 12 heads steep or flat?
 
 
 def from_row(row):
-    """The matrix ``[tokens, tokens]`` of the numbers by offset."""
+    """Matrix ``[tokens, tokens]`` of a bias that depends on the offset alone.
+
+    Entry (i, j) is the number that ``row`` holds for the offset i − j.
+    """
     tokens = (len(row) + 1) // 2
     i, j = np.indices((tokens, tokens))
     return row[tokens - 1 - (i - j)]
 
 
 def _looked_up(index):
-    """The matrix whose entry (i, j) is ``row[index(i, j, tokens)]``."""
+    """Return a wrong ``from_row``: entry (i, j) is ``row[index(i, j, tokens)]``."""
 
     def answer(row):
         tokens = (len(row) + 1) // 2
@@ -590,7 +600,7 @@ And that of the offset 1?
 
 
 def sandwich(distances, width, heads):
-    """The biases ``[heads, distances]``."""
+    """Sandwich's bias of each head at each distance, ``[heads, distances]``."""
     k = np.arange(1, width // 2 + 1)
     waves = np.cos(distances[:, None] / 10000.0 ** (2 * k / width)).sum(axis=1)
     ratio = 8 * np.arange(1, heads + 1) / heads
@@ -721,7 +731,7 @@ All heads have the same sum.
 
 
 def kerple(q, k, r1, r2, scaling):
-    """The logits ``[heads, tokens, tokens]``, a tensor."""
+    """Attention logits with KERPLE's bias, a tensor ``[heads, tokens, tokens]``."""
     place = torch.arange(q.shape[1])
     distance = (place[:, None] - place).abs()
     bias = -r1[:, None, None] * torch.log(1 + r2[:, None, None] * distance)
@@ -737,7 +747,7 @@ def _distances(q):
 
 
 def _kerple(bias):
-    """Logits with ``bias(distance, r1, r2)``, by either scaling."""
+    """Return a wrong ``kerple`` with ``bias(distance, r1, r2)``, for both scalings."""
 
     def answer(q, k, r1, r2, scaling):
         root = q.shape[2] ** 0.5
@@ -892,7 +902,10 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `scaling
 
 
 def until_lost(bias, near):
-    """The number of keys, an int; 0 if ``len(bias)`` keys are not enough."""
+    """Number of keys at which the nearest ``near`` lose half of the weight, an int.
+
+    The number is 0 if ``len(bias)`` keys are not enough.
+    """
     weights = np.exp(bias)
     share = weights[:near].sum() / weights.cumsum()
     lost = np.flatnonzero(share[near:] < 0.5)
@@ -900,7 +913,7 @@ def until_lost(bias, near):
 
 
 def _count(bias, near, share):
-    """The first number of keys at which ``share`` is below a half, or 0."""
+    """Smallest number of keys n > near with ``share[n − 1]`` below a half, or 0."""
     lost = np.flatnonzero(share[near:] < 0.5)
     return int(near + lost[0] + 1) if lost.size else 0
 

@@ -11,7 +11,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def middle(c, n):
-    """The distance at which the input of FIRE's network is 1/2, an expression."""
+    """Distance at which the input of FIRE's network is 1/2, an expression."""
     return (sp.sqrt(c * n + 1) - 1) / c
 
 
@@ -107,14 +107,17 @@ Twice a logarithm is the logarithm of a square.
 
 
 def inputs(tokens, c, threshold):
-    """The input x of every query and key, [tokens, tokens], 0 for later keys."""
+    """Input x of FIRE's network for every query and key, [tokens, tokens].
+
+    Later keys get 0.
+    """
     i = np.arange(tokens)[:, None]
     t = np.maximum(i - np.arange(tokens), 0)
     return np.log1p(c * t) / np.log1p(c * np.maximum(threshold, i))
 
 
 def _inputs(longest, psi=np.log1p, distance=None):
-    """An answer with another denominator, ψ or distance."""
+    """Return a wrong version of ``inputs`` with another denominator, ψ or distance."""
 
     def answer(tokens, c, threshold):
         i = np.arange(tokens)[:, None]
@@ -246,7 +249,10 @@ The maximum of the threshold and the query's position is one number for each row
 
 
 def network(x, table):
-    """The output weights of units [z − x_k]_+, k = 0 … n − 1."""
+    """Output weights of units [z − x_k]_+, k = 0 … n − 1, that reproduce a table.
+
+    The network gives the biases ``table`` at the inputs ``x``.
+    """
     slopes = np.diff(table) / np.diff(x)
     return np.diff(slopes, prepend=0.0)
 
@@ -358,7 +364,7 @@ What is the slope before the first?
 
 
 def kinks(table):
-    """The number of kinks of the broken line through the table, an int."""
+    """Number of kinks of the broken line through a table of biases, an int."""
     return int(np.count_nonzero(np.abs(np.diff(table, 2)) > 1e-9))
 
 
@@ -459,7 +465,7 @@ Where three neighbors lie on a line, there is no kink.
 
 
 def dape(s, b, w, a, u, residual):
-    """The logits of all heads, [heads, queries, keys]."""
+    """Attention logits of all heads with DAPE's network, [heads, queries, keys]."""
     channels = torch.cat((s, b))
     hidden = leaky_relu(torch.einsum("kc,cij->kij", w, channels) + a[:, None, None])
     output = torch.einsum("hk,kij->hij", u, hidden)
@@ -467,7 +473,7 @@ def dape(s, b, w, a, u, residual):
 
 
 def _dape(read=None, act=leaky_relu, sum_up=None):
-    """An answer with another input, activation or sum."""
+    """Return a wrong version of ``dape`` with another input, activation or sum."""
 
     def answer(s, b, w, a, u, residual):
         channels = torch.cat((s, b)) if read is None else read(s, b)
@@ -609,7 +615,10 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
 
 
 def later_keys(kernel, masked):
-    """The largest number of later keys on which a logit depends, an int."""
+    """Number of later keys on which a logit depends, an int.
+
+    Two convolutions of width ``kernel`` run over the keys, masked or not.
+    """
     return 0 if masked else 2 * (kernel // 2)
 
 

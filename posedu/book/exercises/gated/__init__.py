@@ -1,1 +1,1 @@
-"""Exercises on gated encodings, one module per chapter."""
+"""Exercises on gated positional encodings (CoPE, FoX), one module per chapter."""

@@ -1,4 +1,4 @@
-"""Exercises on CoPE."""
+"""Exercises on CoPE, contextual position encoding."""
 
 import numpy as np
 import sympy as sp
@@ -10,7 +10,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def count(i, j, gate, npos):
-    """The position p_ij of key j for query i if every gate is ``gate``."""
+    """CoPE's position p_ij of key j for query i if every gate is ``gate``."""
     return sp.Min(gate * (i - j + 1), npos - 1)
 
 
@@ -167,7 +167,7 @@ And what is the largest position that the table has?
 
 
 def positions(logits, npos):
-    """p_ij of gate logits, ``[queries, keys]``; 0 above the diagonal."""
+    """CoPE's positions p_ij from gate logits, ``[queries, keys]``; 0 for later keys."""
     gates = np.tril(1 / (1 + np.exp(-logits)))
     counted = np.cumsum(gates[:, ::-1], axis=1)[:, ::-1]
     return np.minimum(counted, npos - 1)
@@ -192,7 +192,7 @@ def _token_wise(logits, npos):
 
 
 def _limited(counted):
-    """An answer with the positions ``counted(gates)``, limited to the table."""
+    """Return a wrong ``positions``: ``counted(gates)``, limited to npos − 1."""
     return lambda logits, npos: np.minimum(counted(_gates(logits)), npos - 1)
 
 
@@ -421,7 +421,7 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 
 
 def interpolate(u, p):
-    """The value at the real position ``p`` ≥ 0 between the columns ``u``."""
+    """CoPE's value at a real position ``p`` ≥ 0, interpolated in the columns ``u``."""
     p = sp.Min(p, len(u) - 1)
     low, high = sp.floor(p), sp.ceiling(p)
     return (p - low) * u[high] + (1 - p + low) * u[low]
@@ -446,7 +446,10 @@ def _extrapolated(u, p):
 
 
 def _between(value):
-    """An answer from p, its fraction and the values of the two columns beside it."""
+    """Return a wrong version of ``interpolate``.
+
+    ``value`` reads p, its fraction and the values of the two columns beside p.
+    """
 
     def answer(u, p):
         p = sp.Min(p, _last(u))
@@ -603,7 +606,10 @@ Then use `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
 
 
 def cope_weights(q, k, table):
-    """The weights ``[n, n]`` of one causal head, everything divided by √d."""
+    """Attention weights ``[n, n]`` of one causal CoPE head.
+
+    Content, gate logits and bias are divided by √d.
+    """
     n, d = q.shape
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     content = q @ k.T / d**0.5
@@ -616,7 +622,7 @@ def cope_weights(q, k, table):
 
 
 def _head(q, k, table, *, content=1.0, gates=1.0, bias=1.0, count=None, swap=False):
-    """One head whose content, gate logits and bias are multiplied by factors."""
+    """Weights of a CoPE head with factors of its content, gate logits and bias."""
     causal = torch.ones(len(q), len(q), dtype=torch.bool).tril()
     products = q @ k.T
     g = (products * gates).sigmoid() * causal
@@ -640,7 +646,10 @@ def _since_key_by_token(gates):
 
 
 def _with_roots(**powers):
-    """An answer in which each part is multiplied by its power of √d."""
+    """Return a wrong version of ``cope_weights``.
+
+    Content, gate logits and bias are multiplied by the given powers of √d.
+    """
 
     def answer(q, k, table):
         root = q.shape[-1] ** 0.5
@@ -662,7 +671,7 @@ def _head_case(n, d, npos):
 
 
 def _later(axis=-1):
-    """An answer with the mask or the softmax in another place."""
+    """Return a wrong ``cope_weights`` with the softmax along another axis."""
 
     def answer(q, k, table):
         z = _all_logits(q, k, table)
@@ -673,7 +682,10 @@ def _later(axis=-1):
 
 
 def _all_logits(q, k, table, gates=None, closed=True, columns=None, beside=None):
-    """The logits before the mask, with other gates, columns or vectors if given."""
+    """Logits of a CoPE head before the causal mask.
+
+    Gates, columns or the vectors that read the table are replaced if given.
+    """
     z = q @ k.T / q.shape[-1] ** 0.5
     g = z.sigmoid() if gates is None else gates(z)
     p = _since_key(g.tril() if closed else g).clamp(max=table.shape[1] - 1)
@@ -925,7 +937,10 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 
 
 def kth_last(marked, k, sharp):
-    """The last query's weights ``[n]``, with open gates on the marked keys."""
+    """Weights ``[n]`` of the last query, which looks for the k-th last marked key.
+
+    CoPE's gates are open on the marked keys.
+    """
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked
     return np.exp(logits) / np.exp(logits).sum()
@@ -1139,9 +1154,10 @@ The positions are whole numbers: sums of marks from the end.
 
 
 def gate_gradient(gates, u, j):
-    """The gradient of u[p_j] with respect to the last query's gates, by autograd.
+    """Gradient of CoPE's bias u[p_j] with respect to the gates, by autograd.
 
-    ``gates`` has one gate for each key, ``u`` one number for each column.
+    ``gates`` has one gate of the last query for each key, ``u`` one number for each
+    column of the table.
     """
     gates = gates.clone().requires_grad_()
     p = gates[j:].sum().clamp(max=len(u) - 1)
@@ -1152,7 +1168,10 @@ def gate_gradient(gates, u, j):
 
 
 def _by_slope(slope, first=lambda j: j, last=None):
-    """An answer with ``slope(u, p)`` at the gates from ``first(j)`` to ``last(j)``."""
+    """Return a wrong version of ``gate_gradient``.
+
+    Gates from ``first(j)`` to before ``last(j)`` get ``slope(u, p)``, the others 0.
+    """
 
     def answer(gates, u, j):
         p = gates[j:].sum().clamp(max=len(u) - 1)

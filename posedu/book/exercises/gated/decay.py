@@ -20,7 +20,7 @@ warnings.filterwarnings("ignore", "flex_attention called without")
 
 
 def gate_of_slope(m):
-    """The gate's logit b with σ(b) = e^(−m), and the tokens until half is forgotten."""
+    """Logit b of a gate σ(b) = e^(−m), and the tokens until half is forgotten."""
     return -sp.log(sp.exp(m) - 1), sp.log(2) / m
 
 
@@ -161,7 +161,10 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
 
 
 def stick_breaking_slope(m, i):
-    """The share β whose weights fall by e^(−m) per token, and their sum for query i."""
+    """Stick-breaking share β for an ALiBi slope m, and the sum of the weights.
+
+    With β the weights fall by e^(−m) per token; the sum is over the keys of query i.
+    """
     return 1 - sp.exp(-m), 1 - sp.exp(-m * i)
 
 
@@ -304,7 +307,10 @@ And after all $i$ keys?
 
 
 def weight_changes(z, c):
-    """The largest change of a weight when c is added to all logits: softmax, stick."""
+    """Largest change of a weight when c is added to all logits.
+
+    One number is for softmax, one for stick-breaking.
+    """
 
     def softmax(z):
         return np.exp(z) / np.exp(z).sum()
@@ -342,7 +348,7 @@ def _stick_with_own_factor(z):
 
 
 def _stick_with_swapped_shares(z):
-    """The weights if σ(z) is taken for the part that stays."""
+    """Stick-breaking weights if σ(z) is taken for the part of the stick that stays."""
     return _break(-z)
 
 
@@ -491,7 +497,10 @@ def is_toeplitz(a):
 
 
 def _same(a, key):
-    """Return whether all entries a[i, j], j ≤ i, with equal ``key(i, j)`` agree."""
+    """Return whether all entries a[i, j], j ≤ i, with equal ``key(i, j)`` agree.
+
+    Differences up to 1e-9 do not count.
+    """
     groups = {}
     for i in range(len(a)):
         for j in range(i + 1):
@@ -654,7 +663,7 @@ Predict first: ALiBi's bias; its two parts, $m j$ of the key and $-m i$ of the q
 
 
 def fox(q, k, v, log_gates):
-    """FoX's outputs ``[batch, heads, n, d]``, by FlexAttention."""
+    """Attention outputs of FoX ``[batch, heads, n, d]``, by FlexAttention."""
     c = log_gates.cumsum(-1)
     return flex_attention(
         q,
@@ -665,7 +674,7 @@ def fox(q, k, v, log_gates):
 
 
 def _with_bias(bias, is_causal=True):
-    """Attention with the ``bias(log_gates, d)`` after the division by √d."""
+    """Return a wrong ``fox`` with ``bias(log_gates, d)`` added to q · k/√d."""
 
     def answer(q, k, v, log_gates):
         d = q.shape[-1]
@@ -690,7 +699,7 @@ def _fox_case(batch, heads, n, d):
 
 
 def _with_sums(sums):
-    """FoX with other cumulative sums of the log gates."""
+    """Return a wrong ``fox`` with ``sums(log_gates)`` for the cumulative sums."""
 
     def bias(log_f, d):
         c = sums(log_f)
@@ -700,7 +709,7 @@ def _with_sums(sums):
 
 
 def _with_logits(change):
-    """Attention whose causal logits are ``change(logits, log_gates)``."""
+    """Return a wrong ``fox`` with the causal logits ``change(q · k/√d, log_f)``."""
 
     def answer(q, k, v, log_gates):
         logits = change(q @ k.mT / q.shape[-1] ** 0.5, log_gates)
@@ -887,13 +896,19 @@ Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l
 
 
 def weights_of_old(s0, s1, f):
-    """The old key's weight with f in front of its exponential, and with f inside."""
+    """Softmax weight of an old key with logit s0 beside a key with logit s1.
+
+    Two expressions: the gate f multiplies the old key's exponential, then its logit.
+    """
     a, b, inside = sp.exp(s0), sp.exp(s1), sp.exp(f * s0)
     return f * a / (f * a + b), inside / (inside + b)
 
 
 def _old(front, inside):
-    """An answer with other terms of the old key in place of e^(s0)."""
+    """Return a wrong version of ``weights_of_old``.
+
+    Other terms of the old key replace its two gated exponentials.
+    """
 
     def answer(s0, s1, f):
         return tuple(x / (x + sp.exp(s1)) for x in (front(s0, f), inside(s0, f)))
@@ -1048,7 +1063,10 @@ Each design changes the older key's exponential in both places.
 
 
 def gated_linear_attention(q, k, v, f):
-    """FoX's outputs ``[n, d_v]`` without exponential and normalizer, token by token."""
+    """FoX's outputs ``[n, d_v]`` without exponential and normalizer.
+
+    One state is updated token by token.
+    """
     state = np.zeros((k.shape[1], v.shape[1]))
     out = []
     for i in range(len(q)):
@@ -1062,7 +1080,10 @@ def _decay(f):
 
 
 def _linear(weights):
-    """An answer that sums values with ``weights(scores, f)``."""
+    """Return a wrong version of ``gated_linear_attention``.
+
+    Values are summed with the causal ``weights(scores, f)``.
+    """
     return lambda q, k, v, f: np.tril(weights(q @ k.T, f)) @ v
 
 
@@ -1072,7 +1093,10 @@ def _linear_case(n, d, d_v):
 
 
 def _state(step, read=lambda q, before, after: q @ after):
-    """An answer whose state is updated by ``step(state, f, k, v)``."""
+    """Return a wrong version of ``gated_linear_attention``.
+
+    The state is updated by ``step(state, f, k, v)``.
+    """
 
     def answer(q, k, v, f):
         state, out = np.zeros((k.shape[1], v.shape[1])), []

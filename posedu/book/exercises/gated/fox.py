@@ -1,4 +1,4 @@
-"""Exercises on FoX, the forget gate."""
+"""Exercises on FoX, attention with a forget gate."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from posedu.numpy.gated import forget_bias
 
 
 def share_left(f, i, j):
-    """The share of key j that is left at query i ≥ j, from the gates f."""
+    """Share of key j that the forget gates f leave at query i ≥ j."""
     return sp.Mul(*f[j + 1 : i + 1])
 
 
@@ -166,7 +166,7 @@ From a token to the next one a single gate acts, that of the later token.
 
 
 def gate_bias(m):
-    """The bias b of a constant gate σ(b) with which FoX is ALiBi of slope m."""
+    """Bias b of a constant gate σ(b) with which FoX is ALiBi of slope m."""
     return -sp.log(sp.exp(m) - 1)
 
 
@@ -314,7 +314,7 @@ Solve $\sigma(b) = f$ for $b$.
 
 
 def weights(q, k, log_f):
-    """FoX's weights ``[tokens, tokens]`` of one head."""
+    """Attention weights ``[tokens, tokens]`` of one FoX head."""
     c = np.cumsum(log_f)
     logits = q @ k.T / np.sqrt(q.shape[1]) + c[:, None] - c
     logits = np.where(np.tri(len(q), dtype=bool), logits, -np.inf)
@@ -350,7 +350,7 @@ def _below_all(q, k, log_f):
 
 
 def _with_bias(bias):
-    """An answer with other logits from q · k/√d and the gates."""
+    """Return a wrong ``weights``, a softmax of the logits ``bias(q · k/√d, log_f)``."""
     return lambda q, k, log_f: _softmax(bias(_logits(q, k), log_f))
 
 
@@ -619,7 +619,7 @@ Which term of the logits is divided by $\sqrt d$?
 
 
 def log_gate_sums(x, weight):
-    """Cumulative sums c of the log gates of a new layer, float32 ``[tokens]``."""
+    """Cumulative sums c of the log gates of a new FoX layer, float32 ``[tokens]``."""
     return torch.nn.functional.logsigmoid(x.float() @ weight.float()).cumsum(0)
 
 
@@ -801,12 +801,12 @@ Which dtype does each step need?
 
 @dataclass(frozen=True)
 class Kernel:
-    """Causal attention of one head, without arguments for a bias or a scale."""
+    """Causal attention of one head in a window, without arguments for bias or scale."""
 
     window: int
 
     def __call__(self, q, k, v):
-        """The outputs ``[tokens, …]``, of scores divided by the root of q's width."""
+        """Attention outputs ``[tokens, …]``; scores are divided by √(width of q)."""
         offset = torch.arange(len(q))[:, None] - torch.arange(len(k))
         hidden = (offset < 0) | (offset >= self.window)
         scores = (q @ k.T / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
@@ -814,7 +814,7 @@ class Kernel:
 
 
 def attend(q, k, v, log_f, kernel):
-    """FoX's outputs ``[tokens, d]``, by a kernel without bias and scale."""
+    """Outputs ``[tokens, d]`` of FoX, by a ``kernel`` without bias and scale."""
     d = q.shape[-1]
     c = log_f.cumsum(0)[:, None]
     root = (d + 1) ** 0.5  # The kernel divides by this root.
@@ -824,7 +824,11 @@ def attend(q, k, v, log_f, kernel):
 
 
 def _extended(feature=lambda c: -c, grown=None, root=None, beside=torch.ones_like):
-    """An answer with queries times ``grown(d)`` and ``feature(c) * root`` beside k."""
+    """Return a wrong version of ``attend``.
+
+    Queries are multiplied by ``grown(d)``; the new feature is ``beside(c)`` of queries
+    and ``feature(c) * root(d)`` of keys.
+    """
 
     def answer(q, k, v, log_f, kernel):
         d = q.shape[-1]
@@ -856,7 +860,7 @@ def _written_out(q, k, v, log_f, kernel):
 
 
 def _singles(c):
-    """The single terms of cumulative sums."""
+    """Single terms whose cumulative sums along the first axis are ``c``."""
     return c.diff(dim=0, prepend=torch.zeros_like(c[:1]))
 
 
@@ -1024,7 +1028,7 @@ Then undo the kernel's division, which is not by $\sqrt d$, once for $q^\top k$ 
 
 
 def shifted_keys(k, alpha):
-    """FoX Pro's keys of one head, gains 1: ``[tokens, d]``."""
+    """Shifted and normed keys of one FoX Pro head, gains 1: ``[tokens, d]``."""
     before = np.concatenate((np.zeros_like(k[:1]), k[:-1]))
     mixed = alpha[:, None] * before + (1 - alpha[:, None]) * k
     return mixed / np.sqrt((mixed**2).mean(axis=1, keepdims=True) + 1e-5)
@@ -1045,7 +1049,7 @@ def _keys_case(tokens, d):
 
 
 def _normed(norm):
-    """An answer with the shifted keys divided by ``norm`` of them."""
+    """Return a wrong ``shifted_keys``, mixed keys divided by ``norm(mixed)``."""
 
     def answer(k, alpha):
         mixed = _mix(k, alpha, np.zeros_like(k[:1]))
@@ -1257,19 +1261,22 @@ What stands before the first token?
 
 
 def keys_holding(log_f, share):
-    """The number of nearest keys that hold ``share`` of the last query's weight."""
+    """Smallest number of nearest keys that hold a share of the weight, an int.
+
+    The weight is that of the last FoX query on keys of equal content.
+    """
     f = np.exp(np.cumsum(log_f[:0:-1]))
     cumulative = np.cumsum(np.append(1.0, f))
     return int((cumulative < share * cumulative[-1]).sum() + 1)
 
 
 def _shares_left(log_f):
-    """F of the last query, oldest key first."""
+    """Share of each key that the gates leave at the last query, oldest key first."""
     return np.exp(forget_bias(log_f)[-1])
 
 
 def _keys_holding(shares, share):
-    """The number of ``shares``, from the end, that hold ``share`` of their sum."""
+    """Number of last entries that hold ``share`` of the sum of ``shares``."""
     cumulative = np.cumsum(shares[::-1])
     return int((cumulative < share * cumulative[-1]).sum() + 1)
 

@@ -1,1 +1,1 @@
-"""Exercises on attention without positions, one module per chapter."""
+"""Exercises on NoPE (no positional encoding), one module per chapter."""

@@ -1,4 +1,4 @@
-"""Exercises on NoPE, attention without positions."""
+"""Exercises on NoPE, attention without a positional encoding."""
 
 import numpy as np
 import sympy as sp
@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def first_weight(i, tau, gap):
-    """The weight of token 0 at position i, as an expression."""
+    """Attention weight of token 0 for the query at position i, as an expression.
+
+    The score of token 0 is ``gap`` above all others; scores are multiplied by tau.
+    """
     return 1 / (1 + i * sp.exp(-tau * gap))
 
 
@@ -119,7 +122,10 @@ Give them the score 0.
 
 
 def longer_text_factor(tau, gap, r):
-    """The factor for a text r times as long, as an expression."""
+    """Logit factor for a text r times as long, as an expression.
+
+    One key keeps the weight that it has with the factor tau.
+    """
     return tau + sp.log(r) / gap
 
 
@@ -225,7 +231,10 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
 
 
 def weights(q, k, factors):
-    """The causal weights of all heads, [heads, tokens, tokens]."""
+    """Causal attention weights of all heads, [heads, tokens, tokens].
+
+    The logits of each head are multiplied by its factor.
+    """
     logits = factors[:, None, None] * q @ k.swapaxes(1, 2) / np.sqrt(q.shape[2])
     logits = np.where(np.tril(np.ones(logits.shape[1:], bool)), logits, -np.inf)
     a = np.exp(logits - logits.max(-1, keepdims=True))
@@ -233,7 +242,10 @@ def weights(q, k, factors):
 
 
 def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=True):
-    """An answer with another use of the factors or another mask."""
+    """Return a wrong version of ``weights``.
+
+    The use of the factors or the mask is another, or √d is left out.
+    """
 
     def answer(q, k, factors):
         z = q @ k.swapaxes(1, 2) / (np.sqrt(q.shape[2]) if root else 1)
@@ -371,7 +383,7 @@ What would change if the factors multiplied the keys?
 
 
 def slope(scores, tau):
-    """The derivative of the entropy of softmax(τ s) by τ, a float."""
+    """Derivative of the entropy of softmax(τ s) with respect to τ, a float."""
     a = np.exp(tau * scores - np.max(tau * scores))
     a /= a.sum()
     mean = a @ scores
@@ -489,14 +501,17 @@ The chapter derives it: the result is a factor times a variance *under the weigh
 
 
 def token_weights(tokens, layers):
-    """The weight of each token in the last output, [tokens], float64."""
+    """Weight of each input token in the last output, [tokens], float64.
+
+    Each of the layers averages all tokens so far.
+    """
     count = torch.arange(1, tokens + 1, dtype=torch.float64)
     average = torch.ones(tokens, tokens, dtype=torch.float64).tril() / count[:, None]
     return torch.linalg.matrix_power(average, layers)[-1]
 
 
 def _counted(make, row=-1):
-    """An answer from another matrix of weights, or another row of it."""
+    """Return a wrong ``token_weights``: a row of ``make(ones, count, layers)``."""
 
     def answer(tokens, layers):
         count = torch.arange(1, tokens + 1, dtype=torch.float64)
@@ -659,7 +674,7 @@ def distinguishes(left, right, layers):
 
 
 def _shares(text):
-    """The share of a text that each letter has."""
+    """Map each letter of a text to its share of all letters."""
     return {letter: text.count(letter) / len(text) for letter in set(text)}
 
 

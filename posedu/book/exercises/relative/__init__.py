@@ -1,1 +1,1 @@
-"""Exercises on relative vectors, a module a chapter."""
+"""Exercises on relative position representations, one module per chapter."""

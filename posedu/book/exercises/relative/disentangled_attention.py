@@ -12,7 +12,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def column(i, j, queries, keys):
-    """Return the column of key j in query i's row of a table by distance."""
+    """Return the column with key j's product in row i of a table by distance.
+
+    Row i belongs to query i, and column 0 to the largest distance, ``keys`` − 1.
+    """
     return j - i + queries - 1
 
 
@@ -115,7 +118,7 @@ How far is that from $j$?
 
 
 def logit(q, k, r, u, v):
-    """Transformer-XL's logit of one query and key."""
+    """Return Transformer-XL's logit of one query and key, as a SymPy expression."""
     return ((q + u).dot(k) + (q + v).dot(r)) / sp.sqrt(q.rows)
 
 
@@ -234,7 +237,10 @@ What is divided by $\sqrt d$?
 
 
 def shift(products):
-    """Return the products by key, ``[queries, keys]``, 0 for keys after their query."""
+    """Reorder products ``[query, distance]`` by key: ``[queries, keys]``.
+
+    Entries are 0 where the key is after its query.
+    """
     queries, keys = products.shape
     padded = np.pad(products, ((0, 0), (1, 0)))
     shifted = padded.ravel()[queries:].reshape(queries, keys)
@@ -393,7 +399,11 @@ def _deberta_case(tokens, half, d):
 
 
 def _deberta(to=None, back=None, terms=(1, 1, 1), root=3, swap=False, of_query=False):
-    """Return a version of DeBERTa with other rows, terms, root, or tables."""
+    """Make a wrong version of DeBERTa's ``logits``.
+
+    It may have other rows (``to``, ``back``, ``of_query``), other weights of the three
+    ``terms``, another number under the ``root``, or exchanged tables (``swap``).
+    """
 
     def clip(t, half):
         return np.clip(t + half, 0, 2 * half - 1)
@@ -540,14 +550,20 @@ Which token does each of the two products belong to?
 
 
 def memory_mask(tokens, segment, memory):
-    """True where query t may look at key j: a boolean tensor ``[tokens, tokens]``."""
+    """Return where a query may look at a key: a boolean tensor ``[tokens, tokens]``.
+
+    The mask reproduces reading by segments, with a memory of the tokens before each.
+    """
     t = torch.arange(tokens)[:, None]
     j = torch.arange(tokens)
     return (j <= t) & (j >= t // segment * segment - memory)
 
 
 def _mask(visible):
-    """Return a mask from t, j, segment and memory."""
+    """Make a wrong ``memory_mask`` that is true where ``visible`` is.
+
+    ``visible`` is a function of the queries t, the keys j, ``segment`` and ``memory``.
+    """
 
     def answer(tokens, segment, memory):
         t = torch.arange(tokens)[:, None]
@@ -679,7 +695,7 @@ Where does the segment of token $t$ begin?
 
 
 def untie(content, positional, theta, d):
-    """Return TUPE-A's logits ``[tokens, tokens]`` of one head."""
+    """Return TUPE-A's logits of one head, ``[tokens, tokens]``, first token untied."""
     z = positional / np.sqrt(2 * d)
     z[:, 0] = theta[1]
     z[0] = theta[0]
@@ -691,7 +707,10 @@ def _untie_case(tokens, d):
 
 
 def _untied(change, root=2):
-    """Return a version of the positional part, which ``change`` writes into."""
+    """Make a wrong ``untie``: ``change(z, theta, d)`` edits the positional logits z.
+
+    Contents and positions are both divided by √(``root`` · d).
+    """
 
     def answer(content, positional, theta, d):
         z = positional / np.sqrt(root * d)
@@ -860,7 +879,10 @@ Which number stands at query 0 and key 0?
 
 
 def tokens_back(token, layers, segment, memory):
-    """Return how many tokens back the oldest input is that an output depends on."""
+    """Return how many tokens back the oldest input of a token's output is.
+
+    The layers read the text in segments, each with a memory of the tokens before it.
+    """
     oldest = token
     for _ in range(layers):
         oldest = max(oldest // segment * segment - memory, 0)

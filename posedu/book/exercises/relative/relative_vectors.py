@@ -12,7 +12,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def row(i, j, k):
-    """Return the row of ``key_table`` that query i reads for key j, an integer."""
+    """Return which row of Shaw's key table query i reads for key j: an integer."""
     return k + max(-k, min(k, j - i))
 
 
@@ -128,7 +128,10 @@ In which direction from there is the row of the next key?
 
 
 def unclipped(w):
-    """Return the table ``[k, d]``, nothing beyond, with the weights of ``w``."""
+    """Return a key table ``[k, d]`` equivalent to w that gives far keys no vector.
+
+    The attention weights are the same; in w, far keys get the first row.
+    """
     return w[1:, :] - sp.ones(w.rows - 1, 1) * w[0, :]
 
 
@@ -222,7 +225,10 @@ What must the farthest row become?
 
 
 def by_key(products):
-    """The products ``[L, L]`` of queries and keys, 0 above the diagonal."""
+    """Reorder products ``[query, offset]`` by key: ``[query, key]``, both ``[L, L]``.
+
+    Entries above the diagonal are 0.
+    """
     n = len(products)
     padded = np.concatenate((np.zeros((n, 1)), products), axis=1)
     return np.tril(padded.reshape(n + 1, n)[1:])
@@ -342,7 +348,11 @@ What stands above the diagonal then?
 
 
 def relative_values(weights, table):
-    """Return Σ_j a_ij w per query, ``[L, d]``, of a table ``[2k + 1, d]`` by j − i."""
+    """Return each query's weighted sum of relative value vectors, ``[L, d]``.
+
+    ``weights`` are attention weights, ``[L, L]``; the rows of ``table``,
+    ``[2k + 1, d]``, are Shaw's value vectors by clipped offset j − i.
+    """
     n, k = len(weights), len(table) // 2
     i, j = np.indices((n, n))
     row = k + np.clip(j - i, -k, k)
@@ -356,7 +366,10 @@ def _weights(*shape):
 
 
 def _with_rows(choose):
-    """Return the sums over the rows that ``choose`` gives; None stands for no row."""
+    """Make a wrong ``relative_values`` that reads other rows of the table.
+
+    ``choose(i, j, k, n)`` gives the row for query i and key j; None stands for no row.
+    """
 
     def answer(weights, table):
         n, k = len(weights), len(table) // 2
@@ -467,7 +480,7 @@ What do you multiply the sums by?
 
 
 def relative_logits(x, weight, basis):
-    """Return Inkling's relative logits ``[heads, L, L]``."""
+    """Return Inkling's relative logits of hidden states x, ``[heads, L, L]``."""
     n, (d_rel, table_length) = len(x), basis.shape
     r = (x @ weight.T).unflatten(-1, (-1, d_rel)).transpose(0, 1)
     at = torch.arange(n)
@@ -500,7 +513,11 @@ def _projected(x, weight, basis):
 
 
 def _with_distance(change, near=lambda t, length: (t >= 0) & (t < length)):
-    """Return the logits with another distance and another reach."""
+    """Make a wrong ``relative_logits`` with another distance or another range.
+
+    ``change(t, length)`` replaces the distance t, and logits are 0 unless
+    ``near(t, length)``.
+    """
 
     def answer(x, weight, basis):
         t = _distances(len(x))
@@ -635,7 +652,10 @@ Take a product with the whole basis, then `gather` along the last axis.
 
 
 def relay_share(tokens, k, layers, logit):
-    """Return the last token's share of the one layers · (k − 1) before it, a float."""
+    """Return the share of an early token that the last token holds after all layers.
+
+    The early token is layers · (k − 1) positions before the last; a float.
+    """
     i, j = np.indices((tokens, tokens))
     e = np.tril(np.exp(np.where(i - j == k - 1, logit, 0.0)))
     weights = e / e.sum(axis=1, keepdims=True)
@@ -643,7 +663,7 @@ def relay_share(tokens, k, layers, logit):
 
 
 def _relay(at=lambda k: k - 1, back=None, causal=True, power=np.linalg.matrix_power):
-    """Return the share with something else in place of one part of it."""
+    """Make a wrong ``relay_share`` with another offset, token, mask or matrix power."""
 
     def answer(tokens, k, layers, logit):
         i, j = np.indices((tokens, tokens))

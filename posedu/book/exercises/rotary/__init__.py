@@ -1,1 +1,1 @@
-"""Exercises on rotary encodings, a module a chapter."""
+"""Exercises on rotary encodings (RoPE and its extensions), one module per chapter."""

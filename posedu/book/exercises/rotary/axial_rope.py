@@ -11,7 +11,10 @@ from posedu.numpy.rotary import axial, axial_frequencies, grid
 
 
 def spectrum(d):
-    """Return an axis's number of frequencies, the fastest, and the slowest, exactly."""
+    """Return axial RoPE's frequencies per axis: how many, the fastest and the slowest.
+
+    The last two are exact SymPy numbers.
+    """
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
     return count, sp.Integer(1), slowest
@@ -22,7 +25,7 @@ def _slowest(base, last, d, step=4):
 
 
 def _counted(count=None, fastest=1, slowest=None):
-    """Return the three numbers, some of them replaced."""
+    """Make a wrong ``spectrum`` with another count, fastest or slowest frequency."""
 
     def answer(d):
         right = spectrum(d)
@@ -167,7 +170,10 @@ First write down all frequencies for $d = 8$.
 
 
 def patches(width, height):
-    """Return the positions (column, row), row by row, integers [width · height, 2]."""
+    """Return the positions (column, row) of an image's patches, row by row.
+
+    The result is an integer array, [width · height, 2].
+    """
     n = np.arange(width * height)
     return np.stack((n % width, n // width), axis=-1)
 
@@ -180,7 +186,10 @@ def _first_row(answer, width, height):
 
 
 def _by(column, row):
-    """Return positions whose coordinates are functions of n, width and height."""
+    """Make a wrong ``patches`` with other coordinates of the patches.
+
+    ``column`` and ``row`` are functions of the patch's number n, width and height.
+    """
 
     def answer(width, height):
         n = np.arange(width * height)
@@ -271,7 +280,7 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 
 
 def diagonal(f, u, v):
-    """Return how far one pair is from a sum over columns and rows, in SymPy."""
+    """Return how far a pair's score is from a sum over columns and rows, in SymPy."""
     across, down = f[0] * u, f[1] * v
     return sp.sin(across + down) - sp.sin(across) - sp.sin(down)
 
@@ -418,7 +427,7 @@ What is its inner product with $(0, 1)$?
 
 
 def angles(positions, d, order):
-    """The angle of every pair: a float64 array [tokens, d/2]."""
+    """Return axial RoPE's angle of every pair: a float64 array [tokens, d/2]."""
     theta = 100.0 ** (-4 * np.arange(d // 4) / d)
     by_axis = positions[:, :, None] * theta  # token, axis, frequency
     if order == "alternating":
@@ -445,7 +454,7 @@ _OTHER = {"concatenated": "alternating", "alternating": "concatenated"}
 
 
 def _angles_with(theta):
-    """Return the angles of other frequencies ``theta(t, d)``."""
+    """Make a wrong ``angles`` with the frequencies ``theta(t, d)``, t = 0, 1, …."""
     return lambda positions, d, order: _angles(
         positions, theta(np.arange(d // 4), d), order
     )
@@ -603,7 +612,10 @@ Then join them.
 
 
 def with_class(width, height):
-    """Return the positions, class token first: a float64 tensor [1 + patches, 2]."""
+    """Return the positions of a class token and of an image's patches, in this order.
+
+    The result is a float64 tensor, [1 + patches, 2].
+    """
     n = torch.arange(width * height)
     at = torch.stack((n % width, n // width), -1).double()
     middle = torch.tensor([[(width - 1) / 2, (height - 1) / 2]]).double()
@@ -780,7 +792,10 @@ Where is the middle of a row of two patches, at 0 and at 1?
 
 
 def to_alternating(weight, heads):
-    """Return the rows in the alternating order: a tensor of the shape of weight."""
+    """Reorder the rows of W_q or W_k from the concatenated to the alternating order.
+
+    The order is that of the pairs of axial RoPE's axes; the shape stays the same.
+    """
     parts = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
     return parts.transpose(1, 2).flatten(0, 3)
 
@@ -933,13 +948,16 @@ def _same_scores(reordered, weight, heads):
 
 
 def rotated(z, positions):
-    """Rotate the vector z to every position by axial RoPE."""
+    """Return the vector z rotated by axial RoPE at every position: [tokens, d]."""
     rows = np.tile(z, (len(positions), 1))
     return axial(rows, positions, order="concatenated", layout="half")
 
 
 def neighbor_spread(z, positions, width, height):
-    """Return the largest minus the smallest score of right neighbors: a number."""
+    """Return the largest minus the smallest score of right neighbors: a number.
+
+    Every patch of an image has the content z, rotated by the patch's position.
+    """
     image = rotated(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
     return scores.max() - scores.min()
@@ -969,7 +987,10 @@ _Z = draw(8)
 
 
 def _of_right_neighbors(size):
-    """Return another ``size`` of the scores of right neighbors than their spread."""
+    """Make a wrong ``neighbor_spread`` with another statistic of the scores.
+
+    ``size(scores)`` replaces the largest minus the smallest score.
+    """
 
     def answer(z, positions, width, height):
         image = rotated(z, positions).reshape(height, width, -1)
@@ -1095,7 +1116,10 @@ The last patch of a row has no right neighbor.
 
 
 def second_share(f, width, height):
-    """Return how far the weights are from a product of columns and rows: a number."""
+    """Return the second singular value of attention weights divided by the first.
+
+    The weights, [height, width], are those of the query at (0, 0) on all patches.
+    """
     positions = grid(width, height, coordinates="index")
     logits = np.cos(positions @ f.T).sum(axis=1)
     weights = np.exp(logits - logits.max())
@@ -1130,14 +1154,17 @@ def _share_of_total(f, width, height):
 
 
 def _of_sizes(share):
-    """Return another ``share(sizes)`` of the singular values than second by first."""
+    """Make a wrong ``second_share`` with another function of the singular values.
+
+    ``share(sizes)`` replaces the second singular value divided by the first.
+    """
     return lambda f, width, height: share(
         np.linalg.svd(_weights(f, width, height), compute_uv=False)
     )
 
 
 def _of_logits(change):
-    """Return the share of weights whose logits are changed."""
+    """Make a wrong ``second_share`` with the logits ``change(angles)``."""
 
     def answer(f, width, height):
         positions = grid(width, height, coordinates="index")
@@ -1148,7 +1175,7 @@ def _of_logits(change):
 
 
 def _of_grid(positions, f, width, height):
-    """Return the share of weights on patches that stand elsewhere."""
+    """Return ``second_share`` for patches that stand at other ``positions``."""
     weights = np.exp(np.cos(positions @ f.T).sum(-1))
     return _share((weights / weights.sum()).reshape(height, width))
 

@@ -1,4 +1,4 @@
-"""Exercises on commuting generators."""
+"""Exercises on commuting generators of rotations."""
 
 import numpy as np
 import sympy as sp
@@ -23,7 +23,7 @@ _GENERAL = (
 
 
 def commutator(a, b):
-    """Return [A, B]: a SymPy matrix."""
+    """Return the commutator [A, B] of two SymPy matrices."""
     return a * b - b * a
 
 
@@ -205,7 +205,7 @@ Mind that $AB \ne BA$.
 
 
 def is_rotation(m):
-    """Return whether a real square matrix is a rotation."""
+    """Return whether a real square SymPy matrix is a rotation matrix."""
     orthogonal = sp.simplify(m.T * m) == sp.eye(m.rows)
     return orthogonal and sp.simplify(m.det()) == 1
 
@@ -396,14 +396,17 @@ def _third_differs():
 
 
 def _disjoint_planes():
-    """Rotations in two planes that have nothing in common."""
+    """Return generators of rotations in two disjoint planes, one for each axis."""
     generators = np.zeros((2, 1, 4, 4))
     generators[0, 0, :2, :2] = generators[1, 0, 2:, 2:] = [[0, 1], [-1, 0]]
     return generators
 
 
 def _opposite_blocks():
-    """Return two axes whose blocks do not commute, and sum to blocks that do."""
+    """Return generators of two axes that do not commute though their block sums do.
+
+    The commutators of the two blocks are opposite.
+    """
     a, b = _random_skew(2, 3, 3)
     return np.stack((np.stack((a, -a)), np.stack((b, b))))
 
@@ -576,7 +579,10 @@ What does exchanging `a` and `c` do to them?
 
 
 def fold(weight, basis):
-    """Return the projection ``[d, d_model]`` with the same scores with M alone."""
+    """Return the projection ``[d, d_model]`` that replaces the basis of an encoding.
+
+    With it, the rotation M alone gives the scores of R = Q M Qᵀ, where Q is ``basis``.
+    """
     return basis.T @ weight
 
 
@@ -689,7 +695,10 @@ _V = np.array([0.0, 0.6, 0.8])
 
 
 def _distance(end, other, size=np.linalg.norm):
-    """Return the size of the difference of two ends, from exp(A), exp(B) and v."""
+    """Make a wrong ``path_distance``: the size of the difference of two other ends.
+
+    ``end`` and ``other`` are functions of exp(A), exp(B) and v.
+    """
     return lambda a, b, v: float(
         size(end(expm(a), expm(b), v) - other(expm(a), expm(b), v))
     )

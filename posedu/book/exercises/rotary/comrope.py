@@ -1,4 +1,4 @@
-"""Exercises on ComRoPE."""
+"""Exercises on ComRoPE, RoPE with trainable commuting generators."""
 
 import numpy as np
 import torch
@@ -76,7 +76,10 @@ The axes take turns, beginning with axis 0.
 
 
 def parameters(width, block, axes, heads):
-    """Return the parameters of a layer: AP, LD per head, LD with shared multipliers."""
+    """Return a layer's numbers of parameters with three forms of ComRoPE.
+
+    The forms are AP, LD with multipliers of each head, and LD with shared multipliers.
+    """
     matrices = width * block
     multipliers = axes * width // block
     return matrices, matrices + multipliers, matrices + multipliers // heads
@@ -87,7 +90,10 @@ def _trained(
     own=lambda c, b, n, h: n * c // b,
     shared=lambda c, b, n, h: n * c // b // h,
 ):
-    """Return three numbers from counts of matrices and of multipliers."""
+    """Make a wrong ``parameters`` with other counts for matrices or multipliers.
+
+    ``own`` counts the multipliers of all heads, ``shared`` those that all heads share.
+    """
 
     def answer(width, block, axes, heads):
         case = width, block, axes, heads
@@ -236,7 +242,7 @@ A matrix has $b^2$ numbers, and a multiplier is one number for each axis and blo
 
 
 def ld_generators(matrices, multipliers):
-    """Return the generators ``[axes, blocks, b, b]`` of ComRoPE-LD."""
+    """Return the generators of ComRoPE-LD, ``[axes, blocks, b, b]``."""
     skew = matrices - matrices.swapaxes(-1, -2)
     return multipliers[:, :, None, None] * skew
 
@@ -246,7 +252,7 @@ def _ld_case(axes, blocks, b):
 
 
 def _generators(skew):
-    """Return generators of other matrices than P − Pᵀ."""
+    """Make a wrong ``ld_generators`` with ``skew(P)`` in place of P − Pᵀ."""
     return lambda p, t: t[:, :, None, None] * skew(p)
 
 
@@ -376,7 +382,10 @@ First make the matrices skew, then give the multipliers two more axes.
 
 
 def coordinates(width, height):
-    """Return the positions, class token first, then row by row, ``[1 + WH, 2]``."""
+    """Return ComRoPE's positions, the class token first, then the patches row by row.
+
+    The shape is ``[1 + width · height, 2]``.
+    """
     x, y = np.meshgrid(
         (np.arange(width) + 0.5) / width, (np.arange(height) + 0.5) / height
     )
@@ -385,7 +394,11 @@ def coordinates(width, height):
 
 
 def _placed(x, y, token=(0.5, 0.5)):
-    """Return patches whose coordinates are functions of index and count."""
+    """Make a wrong ``coordinates``: other positions of patches or class token.
+
+    ``x`` is a function of the columns, width and height, ``y`` of the rows, height
+    and width.
+    """
 
     def answer(width, height):
         columns = x(np.arange(width), width, height)
@@ -555,7 +568,10 @@ The class token has ½ on every axis.
 
 
 def moves(draws, sigma):
-    """Return the authors' moves, in patches, from normal draws: a tensor."""
+    """Return how far ComRoPE's released code moves coordinates, in patches: a tensor.
+
+    ``draws`` are standard normal numbers.
+    """
     return (draws * sigma / 2).clamp(-0.5, 0.5)
 
 
@@ -684,13 +700,16 @@ How far is the edge of a patch from its center?
 
 
 def change_of_score(rotate, q, k, x, y, shift):
-    """Return the change of the score when both tokens move by ``shift``: a number."""
+    """Return the change of a score when query and key both move by ``shift``: a number.
+
+    ``rotate(v, x)`` applies an encoding; the query is at x and the key at y.
+    """
     before = rotate(q, x) @ rotate(k, y)
     return rotate(q, x + shift) @ rotate(k, y + shift) - before
 
 
 def _rotation_by(a):
-    """Return ``rotate(v, x)`` for generators ``[axes, d, d]``."""
+    """Make ``rotate(v, x)`` = exp(Σ_a x_a A_a) v of generators A, ``[axes, d, d]``."""
 
     def rotate(v, x):
         values, vectors = np.linalg.eigh(1j * np.tensordot(x, a, 1))

@@ -10,7 +10,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def larger_base(base, s, d):
-    """Return the base, as an expression."""
+    """Return RoPE's base that divides the slowest frequency by s, as an expression."""
     return base * s ** (d / (d - 2))
 
 
@@ -119,7 +119,10 @@ What is its exponent?
 
 
 def new_angles(omega, extended, trained, factor):
-    """Return how many pairs meet an angle that is new since training, an int."""
+    """Return how many RoPE pairs meet an angle that training did not have, an int.
+
+    The text is ``factor`` times as long as in training.
+    """
     trained_arc = np.minimum(trained * omega, 2 * np.pi)
     extended_arc = np.minimum(factor * trained * extended, 2 * np.pi)
     return int((extended_arc > trained_arc * (1 + 1e-9)).sum())
@@ -264,7 +267,7 @@ What is the longest arc that a pair can have met in training?
 
 
 def yarn_frequencies(d, base, trained, factor):
-    """Return the frequencies, [d // 2], float64."""
+    """Return YaRN's frequencies as in its authors' code, [d // 2], float64."""
     p = np.arange(d // 2)
     omega = base ** (-2 * p / d)
     at = [
@@ -284,7 +287,7 @@ def _yarn(
     turns=(32.0, 1.0),
     ramp=None,
 ):
-    """Return YaRN with another end, blend or ramp."""
+    """Make a wrong ``yarn_frequencies`` with another ramp, ramp ends or blend."""
 
     def answer(d, base, trained, factor):
         p = np.arange(d // 2)
@@ -430,7 +433,7 @@ Both ends are first clamped between 0 and $d - 1$.
 
 
 def rerotate(keys, positions, old, new):
-    """Return the keys as rotated by the new frequencies, [tokens, d]."""
+    """Return cached keys as if rotated by the new frequencies, [tokens, d]."""
     angle = positions[:, None] * (new - old)
     a, b = keys.chunk(2, dim=-1)
     cos, sin = angle.cos(), angle.sin()
@@ -438,7 +441,7 @@ def rerotate(keys, positions, old, new):
 
 
 def _rerotate_by(angle_of):
-    """Return the keys rotated by another angle, half layout."""
+    """Make a wrong ``rerotate`` with the angle ``angle_of(positions, old, new)``."""
 
     def answer(keys, positions, old, new):
         angle = angle_of(positions[:, None], old, new)
@@ -584,7 +587,10 @@ Which angle is missing?
 
 
 def stale_angles(omega, position, length_then, length, trained):
-    """Return by how many radians a cached key's rotation is ahead, [pairs]."""
+    """Return by how many radians a cached key is ahead of one rotated now, [pairs].
+
+    The key was rotated by dynamic NTK when the text had ``length_then`` tokens.
+    """
     slowest = len(omega) - 1
     old, new = (
         omega * (max(n, trained) / trained) ** (-np.arange(len(omega)) / slowest)
@@ -600,7 +606,10 @@ def _stale(
     caching_length=lambda n, L: n,
     sign=1.0,
 ):
-    """Return the angles with another factor, exponent or position."""
+    """Make a wrong ``stale_angles`` with another factor, exponent, position or sign.
+
+    ``caching_length`` replaces the length of the text when the key was cached.
+    """
 
     def answer(omega, at, length_then, length, trained):
         old, new = (
@@ -745,7 +754,10 @@ There are two factors, one for the time of caching and one for now.
 
 
 def error_and_bound(d, base):
-    """Return the error and the bound, a tuple of two floats."""
+    """Return the error of linear interpolation of a score, and its bound: two floats.
+
+    The error is that half way between the offsets 0 and 1.
+    """
     omega = base ** (-np.arange(0, d, 2) / d)
     ends = (len(omega) + np.cos(omega).sum()) / 2
     error = abs(np.cos(omega / 2).sum() - ends)
@@ -753,7 +765,7 @@ def error_and_bound(d, base):
 
 
 def _error(at=0.5, bound=None, line=True, pairs=None):
-    """Return both numbers at another position or with another bound."""
+    """Make a wrong ``error_and_bound`` with another offset, bound, line or pairs."""
 
     def answer(d, base):
         omega = base ** (-np.arange(0, d, 2) / d)

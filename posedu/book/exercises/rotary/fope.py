@@ -1,4 +1,4 @@
-"""Exercises on FoPE."""
+"""Exercises on FoPE (Fourier Position Embedding)."""
 
 import numpy as np
 import sympy as sp
@@ -11,7 +11,7 @@ from posedu.numpy.frequencies import frequencies
 
 
 def full_turn_frequencies(d, length):
-    """Return how many of the d/2 frequencies make at least one turn in ``length``."""
+    """Return how many RoPE frequencies make at least one turn in ``length`` steps."""
     turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
     return sum(t >= 1 for t in turns)
 
@@ -21,7 +21,7 @@ def _count(condition):
 
 
 def _by_logarithm(d, length):
-    """Return the index below which a frequency makes a turn, a real number."""
+    """Return the real pair index p at which RoPE makes one turn in ``length`` steps."""
     return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
 
 
@@ -138,7 +138,7 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 
 
 def length_factor(c, s):
-    """Return the factor by which the pair's length changes under (C, S)."""
+    """Return the factor by which (a, b) ↦ (Ca − Sb, Sa + Cb) changes the length."""
     return sp.sqrt(c**2 + s**2)
 
 
@@ -236,7 +236,7 @@ Does the length of every vector change by the same factor?
 
 
 def series(positions, omega, coefficients):
-    """Return C for each position and pair: Σ_l cos(ω_l x) c_lp."""
+    """Return FoPE's C_p(x) for each position and pair: Σ_l cos(ω_l x) c_lp."""
     return np.cos(positions[:, None] * omega) @ coefficients
 
 
@@ -356,7 +356,10 @@ First the waves, `[n, waves]`, then one matrix product.
 
 
 def pad(c, s, pairs):
-    """Return both tables with the slowest pairs added, which are not rotated."""
+    """Append the slow pairs, which are not rotated, to FoPE's tables C and S.
+
+    Both tables have a row for each position; the results have ``pairs`` columns.
+    """
     missing = pairs - c.shape[1]
     ones, zeros = np.ones((len(c), missing)), np.zeros((len(c), missing))
     return np.hstack((c, ones)), np.hstack((s, zeros))
@@ -462,7 +465,10 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
 
 
 def apply(x, c, s):
-    """Map the pairs of the half layout by their (C, S); rows of x are tokens."""
+    """Map every pair (a, b) of x, in the half layout, to (Ca − Sb, Sa + Cb).
+
+    The rows of x are tokens, and c and s are ``[tokens, pairs]``.
+    """
     a, b = x.chunk(2, -1)
     return torch.cat((a * c - b * s, a * s + b * c), -1)
 
@@ -478,7 +484,10 @@ def _apply_case(tokens, pairs):
 
 
 def _mapped(first, second):
-    """Return the half layout with other formulas for the new members of (a, b)."""
+    """Make a wrong ``apply``, in the half layout, that maps a pair by other formulas.
+
+    ``first`` and ``second`` are functions of a, b, c and s.
+    """
 
     def answer(x, c, s):
         a, b = x.chunk(2, -1)

@@ -1,4 +1,4 @@
-"""Exercises on rotated caches, Self-Extend and latent attention."""
+"""Exercises on rotated KV caches, Self-Extend and latent attention."""
 
 import numpy as np
 import torch
@@ -9,7 +9,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def shift(j, n, sinks, window):
-    """Return the shift of token j, an int."""
+    """Return by how many positions the cached key of token j is shifted, an int.
+
+    Of n tokens the first ``sinks`` and the last ``window`` are kept and moved together.
+    """
     if j < sinks or n <= sinks + window:
         return 0
     return sinks + window - n
@@ -115,7 +118,10 @@ Which of the kept tokens move, and in which direction?
 
 
 def longest_text(trained, window, group):
-    """Return the largest number of tokens, an int."""
+    """Return how many tokens Self-Extend can read at most, an int.
+
+    No offset is then larger than those of texts of ``trained`` tokens.
+    """
     return group * (trained - window + window // group)
 
 
@@ -222,7 +228,7 @@ That offset is at most $L - 1$.
 
 
 def rerotate(keys, old, new, frequencies):
-    """Return the keys at their new positions, of the shape of keys, float64."""
+    """Return RoPE's cached keys at their new positions: float64, shaped like keys."""
     angle = (new - old)[:, None] * frequencies
     a, b = keys[:, 0::2], keys[:, 1::2]
     out = np.empty_like(keys)
@@ -234,7 +240,10 @@ def rerotate(keys, old, new, frequencies):
 def _rerotate_by(
     angle=lambda old, new, w: (new - old)[:, None] * w, layout="interleaved"
 ):
-    """Return the keys rotated by another angle, or in other pairs."""
+    """Make a wrong ``rerotate`` with another angle or another layout of the pairs.
+
+    ``angle`` is a function of the old and new positions and the frequencies.
+    """
 
     def answer(keys, old, new, frequencies):
         angles = angle(old, new, frequencies)
@@ -400,7 +409,7 @@ def _untouched(answer, keys, old, new, w):
 
 
 def grouped_offsets(i, j, window, group):
-    """Return the offsets, [queries, keys], integers."""
+    """Return Self-Extend's offsets of queries and keys, [queries, keys], integers."""
     near = i[:, None] - j
     far = i[:, None] // group - j // group + window - window // group
     return np.where(near < window, near, far)
@@ -411,7 +420,10 @@ def _grouped(
     far=lambda i, j, w, g: i[:, None] // g - j // g + w - w // g,
     is_near=lambda t, w: t < w,
 ):
-    """Return offsets with another near or far rule, or another border."""
+    """Make a wrong ``grouped_offsets`` with other near or far offsets.
+
+    ``is_near(t, window)`` decides between ``near`` and ``far`` for the offset t.
+    """
     return lambda i, j, w, g: np.where(
         is_near(i[:, None] - j, w), near(i, j, w, g), far(i, j, w, g)
     )
@@ -555,7 +567,7 @@ Compute both formulas for all pairs, and choose between them.
 
 
 def absorbed_logits(q, up, latents, q_rope, k_rope):
-    """Return the logits, [heads, tokens], in the dtype of q."""
+    """Return one query's latent attention logits, [heads, tokens], in q's dtype."""
     through = torch.einsum("hd,hdc->hc", q, up)
     products = through @ latents.T + q_rope @ k_rope.T
     return products / (q.shape[1] + q_rope.shape[1]) ** 0.5
@@ -566,7 +578,10 @@ def _logits(
     size=lambda q, u, c, r, k: q.shape[1] + r.shape[1],
     rope_part=lambda r, k: r @ k.T,
 ):
-    """Return the logits with another scale, or another rotated part."""
+    """Make a wrong ``absorbed_logits`` with another scale or other products.
+
+    ``through`` maps the query to the latents, ``rope_part`` gives the rotated products.
+    """
 
     def answer(q, up, latents, q_rope, k_rope):
         products = through(q, up) @ latents.T + rope_part(q_rope, k_rope)
@@ -582,7 +597,7 @@ def _in_full(q, up, latents, q_rope, k_rope):
 
 
 def _beyond_float64(q, up, latents, *rotated):
-    """Return the same scores, from keys that overflow."""
+    """Scale a case so that keys overflow float64, but products with latents do not."""
     return 1e-307 * q, 1e154 * up, 1e155 * latents, *rotated
 
 
@@ -730,7 +745,11 @@ $q^\top (U c) = (U^\top q)^\top c$.
 
 
 def weight_errors(q, keys, old, new, frequencies):
-    """Return two errors of the weights: with stale keys, and with rotated ones."""
+    """Return the largest error of the attention weights with stale and with moved keys.
+
+    Stale keys are rotated at ``old`` positions; moved keys are then rotated to ``new``
+    ones. The right weights are those of keys rotated at ``new``.
+    """
     query_position = new.max() + 1
 
     def rotated(x, at):
@@ -763,7 +782,11 @@ def _errors_with(
     query=True,
     cached_position=None,
 ):
-    """Return the two errors with another choice in one place."""
+    """Make a wrong ``weight_errors`` with another choice at one step.
+
+    The steps are the query's position, the scale, the softmax (``share``), the keys'
+    shift, the size of an error, and the layout.
+    """
 
     def answer(q, keys, old, new, frequencies):
         def rotated(x, at):

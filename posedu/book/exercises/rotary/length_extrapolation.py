@@ -13,7 +13,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def pairs_with_full_turn(d, base, length):
-    """Return how many pairs make a full turn between first and last token."""
+    """Return how many of RoPE's pairs make a full turn from first to last token."""
     omega = base ** (-2 * np.arange(d // 2) / d)
     return int((omega * (length - 1) >= 2 * np.pi).sum())
 
@@ -125,7 +125,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
 
 
 def base_for(d, length):
-    """Return the base with which the slowest pair makes exactly one turn, in SymPy."""
+    """Return RoPE's base for which the slowest pair makes one full turn, in SymPy."""
     return ((length - 1) / (2 * sp.pi)) ** (sp.Integer(d) / (d - 2))
 
 
@@ -233,7 +233,7 @@ What is its exponent?
 
 
 def new_angles(omega, trained, tested):
-    """Return which pairs meet an angle that is new since training: booleans."""
+    """Return which of RoPE's pairs meet an angle new since training: booleans."""
     return (omega * (trained - 1) < 2 * np.pi) & (omega > 0) & (tested > trained)
 
 
@@ -361,7 +361,10 @@ A pair meets no new angle for any of three reasons: training had its whole circl
 
 
 def order_share(amplitudes, phases, omega, n):
-    """Return the share of the offsets 0, …, n − 1 with a positive difference."""
+    """Return the share of the offsets 0, …, n − 1 with a positive score difference.
+
+    The difference of the scores is a sum of waves with ``amplitudes`` and ``phases``.
+    """
     r = np.arange(n)[:, None]
     difference = (amplitudes * np.cos(omega * r + phases)).sum(axis=1)
     return (difference > 0).mean()
@@ -586,7 +589,7 @@ The cosines are even: half a turn is enough.
 
 
 def p_rope_scores(q: Tensor, k: Tensor, positions: Tensor, unrotated: int) -> Tensor:
-    """Return the scores of q at position 0 and k at each position, with p-RoPE."""
+    """Return p-RoPE's scores of q at position 0 with k at each position."""
     pairs = len(q) // 2
     omega = 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     omega[pairs - unrotated :] = 0
@@ -614,7 +617,10 @@ def _slow_unrotated(pairs, unrotated):
 
 
 def _squeezed(pairs, unrotated):
-    """Return partial rotary: all frequencies spread over the rotated pairs."""
+    """Return the frequencies of partial rotary in place of p-RoPE's.
+
+    The rotated pairs have the whole range of frequencies, the unrotated ones 0.
+    """
     return torch.cat(
         (_omega(max(pairs - unrotated, 1))[: pairs - unrotated], torch.zeros(unrotated))
     )
@@ -628,7 +634,10 @@ def _dropped(q, k, positions, unrotated):
 
 
 def _last_features(q, k, positions, unrotated):
-    """Return scores with the last features unrotated, not those of the slow pairs."""
+    """Return wrong ``p_rope_scores`` with the last features unrotated.
+
+    The last features are not those of the slow pairs.
+    """
     x = q.repeat(len(positions), 1)
     rotated = x.clone()
     pairs = len(q) // 2

@@ -1,4 +1,4 @@
-"""Exercises on LieRE."""
+"""Exercises on LieRE, rotations by exponentials of trained skew matrices."""
 
 import math
 
@@ -14,7 +14,10 @@ from posedu.numpy.rotary import exponential, skew
 
 
 def generator(a, b, c):
-    """Return the generator with a, b, c above its diagonal, row by row, in SymPy."""
+    """Return the 3 × 3 generator with a, b, c above its diagonal, in SymPy.
+
+    The three numbers are read row by row.
+    """
     return sp.Matrix([[0, a, b], [-a, 0, c], [-b, -c, 0]])
 
 
@@ -120,7 +123,7 @@ What must stand below the diagonal for $A^\top = -A$?
 
 
 def plane(u):
-    """The exponential of [[0, u], [−u, 0]]: a SymPy matrix."""
+    """Return the exponential of [[0, u], [−u, 0]]: a SymPy matrix."""
     return sp.Matrix([[sp.cos(u), sp.sin(u)], [-sp.sin(u), sp.cos(u)]])
 
 
@@ -259,7 +262,7 @@ Even powers are multiples of one matrix, odd powers of another.
 
 
 def rotation(entries, x):
-    """Return R(x) for one block of 3: a float64 array [3, 3]."""
+    """Return the rotation R(x) of one block of 3 features: a float64 array [3, 3]."""
     upper = np.zeros((3, 3))
     upper[np.triu_indices(3, 1)] = x @ entries
     return expm(upper - upper.T)
@@ -427,7 +430,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
 
 
 def rodrigues(a):
-    """Return exp(A) of a 3 × 3 skew matrix: a float64 array [3, 3]."""
+    """Return exp(A) of a 3 × 3 skew matrix A: a float64 array [3, 3]."""
     s = np.sqrt(np.sum(np.triu(a) ** 2))
     if s == 0:
         return np.eye(3)
@@ -443,7 +446,10 @@ def _combined(a, first, second):
 
 
 def _wrong_rodrigues(first, second):
-    """Return the formula with other coefficients of A and A², functions of s."""
+    """Make a wrong ``rodrigues`` with other coefficients of A and A².
+
+    ``first`` and ``second`` are functions of s.
+    """
 
     def answer(a):
         s = _length(a) or 1.0  # where A = 0 the coefficients do not matter
@@ -458,7 +464,7 @@ def _plane_formula(a):
 
 
 def _with_length(length):
-    """Return the formula with another ``length(a)``."""
+    """Make a wrong ``rodrigues`` with s = ``length(a)``."""
 
     def answer(a):
         s = length(a) or 1.0
@@ -680,7 +686,7 @@ What is $A^3$?
 
 
 def commuting_parts(a):
-    """Return two commuting skew SymPy matrices that sum to A."""
+    """Return two commuting skew SymPy matrices that sum to the 4 × 4 skew matrix A."""
     u, v, w = a[2, 3], -a[1, 3], a[1, 2]
     f, g, h = a[0, 3], -a[0, 2], a[0, 1]
     upper = sp.Matrix([[0, u, v, w], [0, 0, f, g], [0, 0, 0, h], [0, 0, 0, 0]])
@@ -840,13 +846,17 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
 
 
 def cost(axes, d, block, heads):
-    """Return a layer's parameters and its multiply-adds for one token: two integers."""
+    """Return the cost of a LieRE layer: two integers.
+
+    The first is the number of parameters, the second the multiply-adds that rotate the
+    queries of one token.
+    """
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
 
 
 def _cost_with(parameters=None, multiply_adds=None):
-    """Return the cost with another function for its first or second number."""
+    """Make a wrong ``cost`` with another number of parameters or of multiply-adds."""
 
     def answer(*case):
         right = cost(*case)
@@ -1010,7 +1020,7 @@ How many blocks are there?
 
 
 def rotate_blocks(x, rotations):
-    """Multiply each block by its own matrix; return a tensor [tokens, d]."""
+    """Multiply each block of features by a matrix of its own; return [tokens, d]."""
     blocks = x.unflatten(-1, rotations.shape[1:3])
     return (rotations @ blocks[..., None]).flatten(1)
 

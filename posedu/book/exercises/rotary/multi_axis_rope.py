@@ -9,7 +9,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def interleaved_axes(sections):
-    """Return the axis of each pair in interleaved order: a list of integers."""
+    """Return the axis of each pair in interleaved M-RoPE: a list of integers."""
     count = len(sections)
     return [
         p % count if p // count < sections[p % count] else 0
@@ -18,7 +18,10 @@ def interleaved_axes(sections):
 
 
 def _axes_by_turns(sections, axes, last):
-    """Return axes that take turns while they have pairs, and then the last axis."""
+    """Return the axis of each pair, where ``axes`` take turns while they have pairs.
+
+    ``sections`` has the number of pairs of each axis; the axis ``last`` gets the rest.
+    """
     pairs, own = [], list(sections)
     while any(own[a] for a in axes):
         for a in axes:
@@ -129,7 +132,10 @@ How many pairs of that axis come before it?
 
 
 def next_position(parts):
-    """Return the position of the token that comes next: an integer."""
+    """Return the position of the token that comes after a sequence: an integer.
+
+    ``parts`` are numbers of words, and (frames, rows, columns) of images or videos.
+    """
     start = 0
     for part in parts:
         if isinstance(part, int):
@@ -327,7 +333,7 @@ Which of the other two coordinates changes faster?
 
 
 def angles(positions, axes, base):
-    """Return the angle of each pair of each token: ``[tokens, pairs]``."""
+    """Return M-RoPE's angle of each pair of each token: ``[tokens, pairs]``."""
     pairs = len(axes)
     omega = base ** (-np.arange(pairs) / pairs)
     return positions[:, axes] * omega
@@ -346,7 +352,7 @@ _SHARED = (
 
 
 def _anew(positions, axes, base):
-    """Return angles where every axis begins with frequency 1."""
+    """Return wrong M-RoPE angles, where the frequencies of every axis begin with 1."""
     omega = np.empty(len(axes))
     for axis in set(axes.tolist()):
         own = axes == axis
@@ -445,14 +451,20 @@ Take the coordinate of each pair's axis: an array can index columns.
 
 
 def axes_of_pairs(rotated):
-    """Return the axis of each pair: an array of integers, ``[d/2]``."""
+    """Return the axis that each pair of an M-RoPE code looks at: integers, ``[d/2]``.
+
+    Row a of ``rotated`` is a vector of ones, rotated with coordinate a at 1.
+    """
     pairs = rotated.shape[1] // 2
     distance = np.hypot(rotated[:, :pairs] - 1, rotated[:, pairs:] - 1)
     return distance.argmax(axis=0)
 
 
 def _rotated_ones(axes):
-    """Ones in the half layout, rotated with one coordinate at 1 in each row."""
+    """Return vectors of ones in the half layout, rotated by M-RoPE, one for each axis.
+
+    In the row of an axis, that axis's coordinate is 1 and the others are 0.
+    """
     axes = np.array(axes)
     omega = 100.0 ** (-np.arange(len(axes)) / len(axes))
     angle = (axes == np.arange(axes.max() + 1)[:, None]) * omega
@@ -551,7 +563,7 @@ Pair $p$ has the features $p$ and $p + d/2$.
 
 
 def cayley(skew):
-    """Return the orthogonal P of a skew S, ``[d, d]``."""
+    """Return Cayley-STRING's orthogonal matrix P of a skew matrix S, ``[d, d]``."""
     one = np.eye(len(skew))
     return (one - skew) @ np.linalg.inv(one + skew)
 
@@ -655,7 +667,10 @@ def _exponential(a):
 
 
 def circulant_frequencies(c):
-    """Return the frequencies of the waves m = 1 … d/2 − 1, ``[d/2 − 1]``."""
+    """Return the frequencies of the waves that a circulant generator rotates.
+
+    The waves are m = 1, …, d/2 − 1, so the shape is ``[d/2 − 1]``.
+    """
     d = len(c)
     return -2 * np.fft.rfft(c).imag[1 : d // 2]
 
@@ -750,7 +765,7 @@ Mind its sign, or write the matrix of sines.
 
 
 def fold(weight, basis):
-    """Return W_q or W_k with each head's P multiplied in, like ``weight``."""
+    """Multiply each head's basis P into W_q or W_k; keep the shape of ``weight``."""
     heads, d, _ = basis.shape
     return (basis @ weight.view(heads, d, -1)).reshape(weight.shape)
 

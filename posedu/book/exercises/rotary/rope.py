@@ -1,4 +1,4 @@
-"""Exercises on RoPE."""
+"""Exercises on RoPE (rotary position embedding)."""
 
 import numpy as np
 import sympy as sp
@@ -13,7 +13,7 @@ from posedu.torch import RoPE, convert_layout
 
 
 def rotate(a, b, alpha):
-    """Rotate (a, b) by alpha; return a SymPy column of two entries."""
+    """Rotate the vector (a, b) by the angle alpha; return a SymPy column."""
     cos, sin = sp.cos(alpha), sp.sin(alpha)
     return sp.Matrix([a * cos - b * sin, a * sin + b * cos])
 
@@ -161,7 +161,11 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 
 
 def four_frequencies():
-    """Return the frequencies, the longest wavelength and the pairs with full turns."""
+    """Return four frequencies, the longest wavelength and the number of turned pairs.
+
+    The head has d = 8 features and base 10000. A turned pair has made at least one
+    full turn at position 100.
+    """
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
     return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
 
@@ -328,7 +332,7 @@ A full turn is $2\pi$ radians.
 
 
 def rope_in(x, positions, layout):
-    """RoPE with base 10000: a float64 array of the shape of x."""
+    """Apply RoPE with base 10000 to the rows of x; return a float64 array like x."""
     d = x.shape[-1]
     p = np.arange(d // 2)
     a, b = (2 * p, 2 * p + 1) if layout == "interleaved" else (p, p + d // 2)
@@ -340,7 +344,7 @@ def rope_in(x, positions, layout):
 
 
 def _rope_at(x, angle, layout):
-    """Rotate each token's pairs by the angles ``[tokens, d/2]``."""
+    """Rotate the pairs of each row of x by the angles ``[tokens, d/2]``."""
     a, b = pairs(x.shape[-1], layout=layout)
     y = x.copy()
     y[:, a] = x[:, a] * np.cos(angle) - x[:, b] * np.sin(angle)
@@ -349,7 +353,7 @@ def _rope_at(x, angle, layout):
 
 
 def _rope_with_exponent(factor):
-    """Return RoPE with base^(−factor · p/d)."""
+    """Make a wrong ``rope_in`` with the frequencies base^(−factor · p/d)."""
 
     def answer(x, positions, layout):
         d = x.shape[-1]
@@ -393,7 +397,11 @@ def _moves_together(answer, x, positions, layout):
 
 
 def _rope_put(x, positions, layout, put):
-    """Return RoPE whose new members ``put(y, a, b, first, second)`` writes into y."""
+    """Apply RoPE, but let a function put the rotated members of the pairs in place.
+
+    ``put(y, a, b, first, second)`` gets a copy y of x, the features a and b of the
+    pairs, and their rotated members; it returns the result.
+    """
     d = x.shape[-1]
     a, b = pairs(d, layout=layout)
     angle = positions[:, None] * frequencies(d)
@@ -418,7 +426,10 @@ def _rope_woven(x, positions, layout):
 
 
 def _rope_by(first, second):
-    """Return RoPE with other formulas for the new members of (a, b)."""
+    """Make a wrong ``rope_in`` with other formulas for the rotated members of a pair.
+
+    ``first`` and ``second`` are functions of a, b, cos and sin.
+    """
 
     def answer(x, positions, layout):
         d = x.shape[-1]
@@ -444,7 +455,10 @@ def _rope_overwritten(x, positions, layout):
 
 
 def _rope_of_wide_angles(widen):
-    """Return RoPE by x · cos + rotated x · sin, with the angles on d columns."""
+    """Make a wrong ``rope_in`` with another order of the angles over the features.
+
+    ``widen(angle, layout)`` maps the angles ``[tokens, d/2]`` to ``[tokens, d]``.
+    """
 
     def answer(x, positions, layout):
         d = x.shape[-1]
@@ -458,7 +472,7 @@ def _rope_of_wide_angles(widen):
 
 
 def _rope_of_frequencies(omega):
-    """Return RoPE with the frequencies ``omega(d)``."""
+    """Make a wrong ``rope_in`` with the frequencies ``omega(d)``, ``[d/2]``."""
     return lambda x, positions, layout: _rope_at(
         x, positions[:, None] * omega(x.shape[-1]), layout
     )
@@ -716,7 +730,10 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
 
 
 def wave(q, k):
-    """Return the coefficients A and B, as SymPy expressions."""
+    """Return the coefficients A and B of a score, as SymPy expressions.
+
+    The score of q at i and k at j is A cos ω(i − j) + B sin ω(i − j).
+    """
     i, j = sp.symbols("i j", real=True)  # in units of 1/ω
     score = sp.expand(rotate(*q, i).dot(rotate(*k, j)))
     A = score.subs({i: 0, j: 0})
@@ -837,7 +854,7 @@ The score is such a wave, so two offsets are enough to read off $A$ and $B$: put
 
 
 def partial(x, positions, rotary_dim):
-    """RoPE on the leading features: a float64 array of the shape of x."""
+    """Apply RoPE to the first ``rotary_dim`` features of x; return an array like x."""
     rotated = rope_in(x[:, :rotary_dim], positions, "half")
     return np.concatenate((rotated, x[:, rotary_dim:]), axis=1)
 
@@ -872,7 +889,7 @@ def _partial_pairs_of_all(x, positions, rotary_dim):
 
 
 def _partial_with(omega):
-    """Return partial rotary with the frequencies ``omega(d, rotary_dim)``."""
+    """Make a wrong ``partial`` with the frequencies ``omega(d, rotary_dim)``."""
 
     def answer(x, positions, rotary_dim):
         angle = positions[:, None] * omega(x.shape[-1], rotary_dim)
@@ -1024,7 +1041,7 @@ Treat the first `rotary_dim` features as a whole head.
 
 
 def to_half(weight, heads):
-    """The rows in the order of the half layout: a tensor of the shape of weight."""
+    """Reorder the rows of W_k from the interleaved to the half layout, head by head."""
     by_pair = weight.unflatten(0, (heads, -1, 2))  # head, pair, member
     return by_pair.transpose(1, 2).flatten(0, 2)
 
@@ -1165,14 +1182,14 @@ In the half layout all first members come first.
 
 
 def cosines(positions, d):
-    """The table of cosines: a float32 tensor [tokens, d/2]."""
+    """Return the cosines of RoPE's angles: a float32 tensor [tokens, d/2]."""
     exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d
     angles = positions.double()[:, None] * 10000**exponents
     return angles.cos().float()
 
 
 def _cosines_in(position_dtype, frequency_dtype):
-    """Return a table with float32 angles of rounded positions and frequencies."""
+    """Make a wrong ``cosines`` that rounds positions and frequencies to some dtypes."""
 
     def answer(positions, d):
         omega = 1 / 10000 ** (torch.arange(0, d, 2).float() / d)
@@ -1193,7 +1210,10 @@ def _right_at_one(answer, positions, d):
 
 
 def _cosines_with(exponent, function=torch.cos):
-    """Return exact functions of angles with frequencies base^``exponent(p, d)``."""
+    """Make a wrong ``cosines`` with the frequencies base^``exponent(p, d)``.
+
+    ``function`` is applied to the float64 angles in place of the cosine.
+    """
 
     def answer(positions, d):
         p = torch.arange(d // 2, dtype=torch.float64)
@@ -1351,7 +1371,7 @@ rope = RoPE(4, layout="half")
 
 
 def decode(q, k, cached):
-    """The scores of new queries against cached and new keys: [new, past + new]."""
+    """Return the scores of new queries with cached and new keys: [new, past + new]."""
     past, new = len(cached), len(q)
     positions = torch.arange(past, past + new)
     keys = torch.cat((cached, rope(k, positions)))
@@ -1396,7 +1416,10 @@ def _cached(past):
 
 
 def _decode_at(query, key, join=torch.cat):
-    """Return scores with ``query(n)`` and ``key(n)`` added to positions, n cached."""
+    """Make a wrong ``decode`` with other positions of the new queries and keys.
+
+    With n cached keys, the queries start at ``query(n)`` and the keys at ``key(n)``.
+    """
 
     def answer(q, k, cached):
         past, new = len(cached), torch.arange(len(q))
@@ -1575,7 +1598,10 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
 
 
 def key_for_peak(q, offset):
-    """Return the key, [d] and as long as q, that q scores highest at this offset."""
+    """Return the key, [d], whose score with q is the largest at an offset.
+
+    The key is as long as q; the offset is query position minus key position.
+    """
     return rope_in(q[None], np.array([offset]), "half")[0]
 
 
@@ -1691,7 +1717,10 @@ Which vector of a given length has the largest inner product with $R_r q$?
 
 
 def spread(q, k, offset):
-    """Return the standard deviation of the scores at this offset: a number."""
+    """Return the standard deviation of the scores of random queries and keys: a number.
+
+    Every query stands ``offset`` tokens after its key.
+    """
     rotated = rope_in(q, np.full(len(q), offset), "half")
     scores = (rotated * k).sum(axis=1)
     return scores.std()
@@ -1707,7 +1736,7 @@ def _spread_over_positions(q, k, offset):
 
 
 def _deviation(size):
-    """Return another ``size`` of the scores than their standard deviation."""
+    """Make a wrong ``spread``: ``size(scores)`` in place of the standard deviation."""
     return lambda q, k, offset: size((_rotated(q, offset) * k).sum(axis=1))
 
 

@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def inverse_map(i, a, c):
-    """Return a 2 × 2 SymPy matrix."""
+    """Return the matrix for the output at query i: a 2 × 2 SymPy matrix.
+
+    The matrix undoes the map of values, so that the output depends on offsets only.
+    """
     return c**-i * sp.Matrix([[1, -a * i], [0, 1]])
 
 
@@ -126,7 +129,10 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
 
 
 def farthest_distance(tiny, gamma, span):
-    """Return the distance from the center, as an expression."""
+    """Return how far from the center xPos' factors do not underflow, as an expression.
+
+    Up to this distance all factors are at least ``tiny``.
+    """
     return span * sp.log(1 / tiny) / sp.log((1 + gamma) / gamma)
 
 
@@ -243,7 +249,10 @@ Which pair has the smallest factor?
 
 
 def rotate_values(weights, v, positions):
-    """Return the attention outputs, [tokens, d], float64."""
+    """Return attention outputs of rotated values, rotated back, [tokens, d], float64.
+
+    Values at position j are rotated by R_j, and the output at i by the inverse of R_i.
+    """
     d = v.shape[-1]
     angle = positions[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
     z = (v[:, 0::2] + 1j * v[:, 1::2]) * np.exp(1j * angle)
@@ -258,7 +267,10 @@ def _rotate_values_with(
     half=False,
     mixed=lambda weights: weights,
 ):
-    """Return the outputs with other rotations."""
+    """Make a wrong ``rotate_values`` with other rotations, layout or weights.
+
+    ``into`` maps the angles for the values, ``out`` those for the outputs.
+    """
 
     def answer(weights, v, positions):
         d = v.shape[-1]
@@ -394,7 +406,7 @@ Take pairs as complex numbers: one multiplication before the sum, and one after 
 
 
 def xpos_scores(q, k, positions, gamma, span):
-    """Return the scores, [tokens, tokens], 0 for later keys; float64, finite."""
+    """Return xPos' scores, [tokens, tokens], 0 for later keys; float64, finite."""
     d = q.shape[-1]
     zeta = (np.arange(0, d, 2) / d + gamma) / (1 + gamma)
     omega = 10000.0 ** (-np.arange(0, d, 2) / d)
@@ -413,7 +425,7 @@ def _scores(
     end=lambda scores, offset: np.where(offset >= 0, scores, 0.0),
     of_offset=True,
 ):
-    """Return the scores with another decay."""
+    """Make a wrong ``xpos_scores`` with another decay, rotation or mask."""
 
     def answer(q, k, positions, gamma, span):
         d = q.shape[-1]
@@ -558,7 +570,7 @@ Which power does a score need?
 
 
 def inverse_cameras(cameras):
-    """Return the inverses, [tokens, 4, 4]."""
+    """Return the inverses of camera matrices, [tokens, 4, 4]."""
     inverse = np.zeros_like(cameras)
     back = cameras[:, :3, :3].swapaxes(1, 2)
     inverse[:, :3, :3] = back
@@ -572,7 +584,7 @@ def _inverses(
     move=lambda R, t: -R.swapaxes(1, 2) @ t,
     corner=1.0,
 ):
-    """Return matrices with other blocks."""
+    """Make a wrong ``inverse_cameras`` with another rotation, translation or corner."""
 
     def answer(cameras):
         R, t = cameras[:, :3, :3], cameras[:, :3, 3:]
@@ -706,7 +718,7 @@ def _negated(transposed):
 
 
 def attend_with_poses(q, k, v, cameras, inverses):
-    """Return the output, [tokens, d], in the dtype of q."""
+    """Return GTA's attention output, [tokens, d], in the dtype of q."""
 
     def act(matrices, x):
         blocks = x.reshape(len(x), -1, 4)
@@ -727,7 +739,7 @@ def _posed(
     blocks=lambda x: x.reshape(len(x), -1, 4),
     back=lambda y, x: y.reshape(x.shape),
 ):
-    """Return the output with other matrices."""
+    """Make a wrong ``attend_with_poses`` with other matrices, scale, mask or blocks."""
 
     def answer(q, k, v, cameras, inverses):
         def act(pick, x):

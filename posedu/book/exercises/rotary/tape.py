@@ -11,7 +11,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def growth(c, n):
-    """Return the factor, as an expression."""
+    """Return the growth of a block's product with itself, as an expression.
+
+    The block is the first token's in TAPE; the growth is a factor, over n layers.
+    """
     return (1 + c) ** (2 * n)
 
 
@@ -113,7 +116,7 @@ What does a layer add to its block?
 
 
 def sum_coefficient(u, v):
-    """Return the coefficient, as an expression."""
+    """Return the coefficient of cos ω(i + j) in a score, as an expression."""
     return (u**2 - v**2) / 2
 
 
@@ -208,7 +211,7 @@ Write both products as sums.
 
 
 def attention_update(weights, z, mixing):
-    """Return complex positions, [tokens, heads, pairs]."""
+    """Return TAPE's positions after attention, complex, [tokens, heads, pairs]."""
     attended = np.einsum("hij,jhp->ihp", weights, z)
     return z + np.einsum("hg,igp->ihp", mixing, attended)
 
@@ -225,7 +228,10 @@ def _positions(tokens, heads, pairs, seed=0):
 
 
 def _attention_update_with(of_weights="hij,jhp->ihp", letters="hg,igp->ihp", own=1.0):
-    """Return the update with other letters in its einsums."""
+    """Make a wrong ``attention_update`` with other letters in its einsums.
+
+    ``own`` multiplies the token's own position.
+    """
 
     def answer(weights, z, mixing):
         return own * z + np.einsum(letters, mixing, np.einsum(of_weights, weights, z))
@@ -384,14 +390,17 @@ Every summed letter stands in both factors.
 
 
 def mlp_update(z, y, up, down, gate):
-    """Return complex positions, [tokens, heads, pairs]."""
+    """Return TAPE's positions after the MLP, complex, [tokens, heads, pairs]."""
     gates = y @ gate.T
     gates = gates / (1 + np.exp(-gates))
     return z + np.einsum("hw,iw,wg,igp->ihp", down, gates, up, z)
 
 
 def _mlp_update_with(function=None, of_gate=None, own=1.0):
-    """Return the update with another function on the gate, or on the channels."""
+    """Make a wrong ``mlp_update`` with another function on the gate.
+
+    ``of_gate`` changes the gates further, and ``own`` multiplies the positions.
+    """
 
     def answer(z, y, up, down, gate):
         gates = y @ gate.T
@@ -547,7 +556,7 @@ Its values are real, one for each token and channel.
 
 
 def next_block(logits, cached, new, mixing):
-    """Return the new token's block for the next layer, [heads, 2, pairs]."""
+    """Return the new token's TAPE block for the next layer, [heads, 2, pairs]."""
     every = torch.cat((cached, new[None]))
     attended = torch.einsum("hj,jhcp->hcp", logits.softmax(-1), every)
     return new + torch.einsum("hg,gcp->hcp", mixing, attended)
@@ -568,7 +577,7 @@ def _decoding(heads, past, pairs, seed):
 
 
 def _decoded(keys, weigh=functional.softmax, letters="hg,gcp->hcp", own=1.0):
-    """Return the block with other keys, weights or mixing."""
+    """Make a wrong ``next_block`` with other keys, weights or mixing of the heads."""
 
     def answer(logits, cached, new, mixing):
         weights = weigh(logits, -1)
@@ -707,7 +716,11 @@ First append its block to the cached ones.
 
 
 def attended_token(tokens, source, amount):
-    """Return the index of the token with the largest score, an int."""
+    """Return the index of the key with the largest score in the next layer, an int.
+
+    The last token has added ``amount`` times the position of token ``source`` to the
+    position it had.
+    """
     omega = 10000.0 ** (-np.arange(16) / 16)
     z = np.exp(1j * omega * np.arange(tokens)[:, None])
     own = z[-1] + amount * z[source]
@@ -727,7 +740,7 @@ def _attended_with(
     best=np.argmax,
     omega=_ROW,
 ):
-    """Return the index with another position, distance or set of keys."""
+    """Make a wrong ``attended_token`` with another position, distance or keys."""
 
     def answer(tokens, source, amount):
         z = np.exp(1j * omega * np.arange(tokens)[:, None])

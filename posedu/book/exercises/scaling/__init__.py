@@ -1,1 +1,1 @@
-"""Exercises on scaling logits by position, one module per chapter."""
+"""Exercises on attention logits scaled by position, one module per chapter."""

@@ -1,4 +1,4 @@
-"""Exercises on temperatures, and on the reach of windowed and global attention."""
+"""Exercises on temperatures, and on how far windowed and global attention see."""
 
 import numpy as np
 import sympy as sp
@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def temperature(n, gap, a):
-    """The temperature, as an expression."""
+    """Return the temperature that gives one of n keys the weight a, as an expression.
+
+    The key's score is ``gap`` above the equal scores of all others.
+    """
     return (sp.log(n - 1) + sp.log(a / (1 - a))) / gap
 
 
@@ -114,7 +117,7 @@ What are the odds of the key against all others together?
 
 
 def first_step(length, counts):
-    """The first position whose temperature is above 1, an int."""
+    """Return the first position whose attention temperature is above 1, an int."""
     return length - 1 if counts == "tokens" else length
 
 
@@ -193,7 +196,10 @@ From which $n$ on is the floor 1?
 
 
 def temperatures(n, growth, alpha, length):
-    """The temperatures, an array of the shape of n, float64."""
+    """Return the attention temperatures for n keys, float64, of the shape of n.
+
+    ``growth`` chooses one of three formulas: "steps", "floor" or "power".
+    """
     if growth == "steps":
         return 1 + alpha * np.log(1 + np.floor(n / length))
     if growth == "floor":
@@ -206,13 +212,16 @@ def _formulas(
     floor=lambda x, a: 1 + a * np.log(np.maximum(1, x)),
     power=lambda x, a: (1 + x) ** a,
 ):
-    """An answer with another formula in place of one."""
+    """Make a wrong ``temperatures`` with another formula in place of one of the three.
+
+    Each formula is a function of x = n / ``length`` and a = ``alpha``.
+    """
     made = {"steps": steps, "floor": floor, "power": power}
     return lambda n, growth, alpha, length: made[growth](n / length, alpha)
 
 
 def _logarithm(log):
-    """An answer with another logarithm."""
+    """Make a wrong ``temperatures`` with another logarithm than the natural one."""
     return _formulas(
         steps=lambda x, a: 1 + a * log(1 + np.floor(x)),
         floor=lambda x, a: 1 + a * log(np.maximum(1, x)),
@@ -329,7 +338,10 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
 
 
 def tokens_seen(layers, tokens):
-    """The number of tokens on which each output depends, [tokens], integers."""
+    """Return on how many tokens each output of a stack of layers can depend.
+
+    The result has the shape [tokens], integers.
+    """
     i = np.arange(tokens)
     offsets = i[:, None] - i
     visible = np.eye(tokens, dtype=bool)
@@ -349,7 +361,7 @@ def _visible(
     causal=lambda t: t >= 0,
     take=None,
 ):
-    """An answer with another mask, or other layers."""
+    """Make a wrong ``tokens_seen`` with another mask, or with other layers."""
 
     def answer(layers, tokens):
         i = np.arange(tokens)
@@ -550,7 +562,7 @@ def _whole(layers, tokens):
 
 
 def scale_queries(q, positions, alpha, length):
-    """The queries times their temperatures, of the shape of q."""
+    """Multiply queries by Llama 4's temperatures; return a tensor of the shape of q."""
     tau = 1 + alpha * torch.log(1 + torch.floor((positions + 1) / length))
     return q * tau[:, None]
 
@@ -688,7 +700,10 @@ Which axis of `q` is that?
 
 
 def entropies(scores, tau):
-    """The entropy of each row in nats, [rows], float64."""
+    """Return the entropy of each query's attention weights in nats, [rows], float64.
+
+    The weights are the softmax of ``tau`` times a row of ``scores``, [rows, keys].
+    """
     logits = tau * scores
     logits = logits - logits.max(-1, keepdims=True)
     weights = np.exp(logits)
@@ -700,7 +715,10 @@ def _entropy(
     logits=lambda s, tau: tau * s,
     end=lambda h: h,
 ):
-    """An answer with other logits."""
+    """Make a wrong ``entropies`` that computes 0 log 0, or has other logits.
+
+    ``end`` is applied to the entropies.
+    """
 
     def answer(scores, tau):
         z = logits(scores, tau)

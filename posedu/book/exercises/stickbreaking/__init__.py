@@ -1,1 +1,1 @@
-"""Exercises on stick-breaking, one module per chapter."""
+"""Exercises on stick-breaking attention, one module per chapter."""

@@ -13,7 +13,10 @@ from posedu.numpy.stickbreaking import break_stick
 
 
 def pieces(a, b, c):
-    """The pieces of three keys, the oldest first, and the rest: four results."""
+    """Return the pieces of a stick that three keys take, and the rest: four results.
+
+    The fractions a, b and c belong to the oldest, the middle and the newest key.
+    """
     return a * (1 - b) * (1 - c), b * (1 - c), c, (1 - a) * (1 - b) * (1 - c)
 
 
@@ -164,7 +167,10 @@ How much of the stick is left for the key of $b$?
 
 
 def slope_logit(m):
-    """The constant logit z whose weights fall by the factor e^−m per token."""
+    """Return the constant logit whose stick-breaking weights fall by e^−m per token.
+
+    The result is a SymPy expression of m.
+    """
     return sp.log(sp.exp(m) - 1)
 
 
@@ -269,7 +275,10 @@ Set it equal to $e^{-m}$ and solve for $z$.
 
 
 def weights(z):
-    """Weights ``[query, key]`` of logits ``[query, key]``, by the products."""
+    """Return stick-breaking weights ``[query, key]`` of logits ``[query, key]``.
+
+    The weights are computed as products, key by key.
+    """
     beta = 1 / (1 + np.exp(-z))
     a = np.zeros_like(z)
     for i in range(len(z)):
@@ -279,7 +288,10 @@ def weights(z):
 
 
 def _break(z, where, passed):
-    """An answer with β where ``where(i, j)``, times 1 − β of keys ``passed(i, j)``."""
+    """Return wrong stick-breaking weights, of other keys or with other factors.
+
+    The weight is β_ij where ``where(i, j)``, times 1 − β of the keys ``passed(i, j)``.
+    """
     beta = 1 / (1 + np.exp(-z))
     a = np.zeros_like(z)
     for i, j in np.ndindex(*z.shape):
@@ -307,7 +319,10 @@ def _down_the_column(z):
 
 
 def _by_rows(z, weights_of_row):
-    """Weights of each row on the keys before it, from their fractions."""
+    """Return wrong stick-breaking weights, computed row by row.
+
+    ``weights_of_row`` maps the fractions of all keys before a query to their weights.
+    """
     a = np.zeros_like(z)
     for i in range(1, len(z)):
         a[i, :i] = weights_of_row(1 / (1 + np.exp(-z[i, :i])))
@@ -517,7 +532,7 @@ Then check with one row: which key's weight is a plain $\sigma$?
 
 
 def remainder(z):
-    """The part of the stick that a row of logits leaves, a float."""
+    """Return the part of a stick that the keys of a row of logits leave, a float."""
     return float(np.exp(-np.logaddexp(0, z).sum()))
 
 
@@ -651,7 +666,10 @@ $\log(1 - \sigma(z))$ is minus a function with a name, which `np.logaddexp(0, z)
 
 
 def row_weights(z):
-    """The weights of one row of float32 logits, oldest first, in log space."""
+    """Return the stick-breaking weights of one row of float32 logits, oldest first.
+
+    The weights are computed in log space.
+    """
     cost = z.clamp(min=0) + torch.log1p(torch.exp(-z.abs()))
     spent = cost.flip(0).cumsum(0).flip(0)
     return torch.exp(z - spent)
@@ -675,7 +693,10 @@ def _row_by_difference(z):
 
 
 def _small_weights(keys):
-    """One key of logit 0, and many nearer ones that take almost nothing."""
+    """Return a row of logits: 0 for the oldest key, −17 for many nearer ones.
+
+    The nearer keys each take almost nothing of the stick.
+    """
     return torch.cat((torch.zeros(1), torch.full((keys,), -17.0)))
 
 
@@ -844,7 +865,10 @@ For softplus take the larger of $z$ and 0 out of the logarithm.
 
 
 def attend(q, k, v, attend_current):
-    """Outputs ``[tokens, d]`` of one head that drops the remainder."""
+    """Return the stick-breaking attention outputs of one head, ``[tokens, d]``.
+
+    The remainder of each stick is dropped.
+    """
     z = q @ k.T / q.shape[-1] ** 0.5
     before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
     cost = torch.nn.functional.softplus(z).where(before, 0.0)
@@ -883,7 +907,10 @@ def _attend_case(tokens, attend_current):
 
 
 def _masked(cost=None, weight=None):
-    """An answer with other masks on the costs and on the weights of keys."""
+    """Make a wrong ``attend`` that lets later keys cost or weigh something.
+
+    ``cost=False`` leaves out the mask on the costs, ``weight=False`` on the weights.
+    """
 
     def answer(q, k, v, attend_current):
         z = q @ k.T / q.shape[-1] ** 0.5
@@ -934,7 +961,10 @@ def _softmax(q, k, v, attend_current):
 
 
 def _by_products(left):
-    """An answer with fractions times ``left(1 − β)`` of the visible keys."""
+    """Make a wrong ``attend`` whose weights are β times ``left(1 − β)``.
+
+    β are the fractions of the visible keys, and 0 for all others.
+    """
 
     def answer(q, k, v, attend_current):
         z = q @ k.T / q.shape[-1] ** 0.5
@@ -1124,9 +1154,10 @@ Is the mask `tril(0)` or `tril(-1)`?
 
 
 def keys_needed(z, share):
-    """The number of keys until at most ``share`` of the stick is left.
+    """Return the number of keys until at most ``share`` of the stick is left.
 
-    The nearest key is the first. If all keys leave more, all of them are needed.
+    The keys break the stick from the nearest on. If all keys leave more, all of them
+    are needed.
     """
     left = np.exp(-np.logaddexp(0, z[::-1]).cumsum())
     return int(min((left > share).sum() + 1, len(z)))

@@ -1,4 +1,4 @@
-"""Timing of published libraries' encodings and of ours.
+"""Timing of published libraries' encodings and of the same encodings in posedu.
 
 The libraries are imported on use, and a missing one is reported; ``pip install
 posedu[peers]`` installs them.

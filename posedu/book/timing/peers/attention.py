@@ -1,4 +1,4 @@
-"""Timing of attention with biases or relative vectors: published libraries and ours.
+"""Timing of attention with biases or relative vectors, by libraries and by posedu.
 
 The forward of attention is timed without projections: q, k and v are given, ``[1,
 heads, L, d]``, and all implementations have the same parameters. Products that belong
@@ -46,7 +46,7 @@ Core = Callable[[Any, Tokens], dict[str, Run]]
 
 @dataclass(frozen=True)
 class Match:
-    """An encoding with the variant that libraries implement, and these libraries."""
+    """An encoding's configuration that libraries implement, and these libraries."""
 
     variant: Variant
     libraries: Mapping[str, Core]
@@ -96,7 +96,7 @@ def draw(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> tuple[Encoding, Tokens]:
-    """Return a module with random parameters, and tokens to attend to.
+    """Return an encoding module with random parameters, and random q, k and v.
 
     Scaled inner products and all parameters have standard deviation 1, except for a
     projection's weights: theirs is divided by the root of its width.
@@ -124,7 +124,7 @@ def draw(
 
 
 def routes_of(encoding: Encoding) -> Iterator[str]:
-    """Yield the routes that support the encoding."""
+    """Yield the names of attention's routes that support the encoding."""
     for route in ROUTES:
         try:
             yield choose_route(encoding, route)
@@ -133,7 +133,7 @@ def routes_of(encoding: Encoding) -> Iterator[str]:
 
 
 def by_ours(encoding: Encoding, tokens: Tokens) -> dict[str, Run]:
-    """Return calls of our attention, by every route that supports the encoding."""
+    """Return functions that compute our attention, by each route that supports it."""
 
     def run_with(route: str) -> Run:
         return lambda: attend(
@@ -152,7 +152,10 @@ def by_ours(encoding: Encoding, tokens: Tokens) -> dict[str, Run]:
 def exact_rows(
     name: str, encoding: Encoding, tokens: Tokens
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return evenly spread queries, and their outputs in the reference."""
+    """Return indices of evenly spread queries, and their exact attention outputs.
+
+    The outputs are those of the NumPy reference implementation.
+    """
     entry, options = CATALOG[name], MATCHES[name].variant
     heads, length, d = tokens.q.shape[1:]
     sizes = entry.keywords(options, d=d, heads=heads)
@@ -175,7 +178,7 @@ def exact_rows(
 
 
 def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
-    """Return the relative error of these rows of a result, in the Euclidean norm."""
+    """Return an attention output's relative error (Euclidean norm) at some queries."""
     error = to_numpy(out[0][:, rows]) - exact
     return float(np.linalg.norm(error) / np.linalg.norm(exact))
 
@@ -184,7 +187,7 @@ def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
 def refusals(
     name: str, libraries: Mapping[str, Core], device: str | torch.device = "cpu"
 ) -> dict[str, str]:
-    """Return the libraries that are missing or compute something else, and why.
+    """Return the libraries that are missing or compute something else, and the reasons.
 
     A library computes the same if it agrees with the reference implementation in half
     of the digits of float32.

@@ -1,4 +1,4 @@
-"""Timing of RoPE: published libraries and ours.
+"""Timing of RoPE, by published libraries and by posedu.
 
 Everything that a library can precompute for the positions is made before the clock
 starts: cosines and sines (posedu, transformers), or angles alone, whose cosines every
@@ -27,7 +27,7 @@ FARTHEST = 2**20  # the error of a table is measured below this position
 
 @dataclass(frozen=True)
 class Peer:
-    """A library's rotation for one head dimension.
+    """A published library's RoPE for one head dimension.
 
     ``table`` returns cosines and sines of positions, in float32. ``prepare`` takes q
     and k, makes the tables, and returns the call that rotates q and k.
@@ -93,7 +93,7 @@ LIBRARIES: dict[str, Callable[[int, torch.device], Peer]] = {
 
 
 def _missing(device: torch.device) -> dict[str, str]:
-    """Return the libraries that cannot be imported, and why."""
+    """Return the libraries that cannot be imported, and their import errors."""
     reasons = {}
     for library, make in LIBRARIES.items():
         try:

@@ -26,12 +26,15 @@ class Given(nn.Module):
         self.tensor = tensor
 
     def forward(self, *inputs: Any, **options: Any) -> Tensor:
-        """Return the given tensor, whatever the inputs are."""
+        """Return the stored tensor, whatever the inputs are."""
         return self.tensor
 
 
 def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """Return BLOOM's attention, which also adds a residual; ALiBi's row is given."""
+    """Return BLOOM's attention by kernel; the ALiBi tensor is made beforehand.
+
+    This attention also adds a residual, here zeros.
+    """
     from transformers import BloomConfig
     from transformers.models.bloom import modeling_bloom as library
 
@@ -48,7 +51,10 @@ def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """Return T5's decoder attention; the bias is given, as in its later layers."""
+    """Return T5's decoder attention by kernel; its bias is made beforehand.
+
+    T5 also makes the bias in the first layer only and shares it with later layers.
+    """
     from transformers import T5Config
     from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -77,7 +83,7 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 
 
 def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
-    """Return wav2vec2-BERT's attention with ``relative_key``, Shaw's key vectors."""
+    """Return wav2vec2-BERT's attention by kernel, with Shaw's relative key vectors."""
     from transformers import Wav2Vec2BertConfig
     from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as library
 
@@ -104,7 +110,10 @@ def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
 
 
 def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
-    """Return XLNet's bidirectional attention; sinusoids are given, W_R r is not."""
+    """Return XLNet's bidirectional attention by kernel.
+
+    The sinusoids are made beforehand, their projection W_R r in every call.
+    """
     from transformers import XLNetConfig, XLNetModel
 
     heads, length, d = tokens.q.shape[1:]
@@ -128,9 +137,9 @@ def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
 
 
 def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
-    """Return DeBERTa-v2's attention with separate projections of the table.
+    """Return DeBERTa-v2's attention by kernel, with separate projections of the table.
 
-    The table and the rows of offsets are given.
+    The table and the row index of each offset are made beforehand.
     """
     from transformers import DebertaV2Config
     from transformers.models.deberta_v2 import modeling_deberta_v2 as library
@@ -163,7 +172,7 @@ def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """Return Inkling's global attention, without norms and convolutions."""
+    """Return Inkling's global attention by kernel, without norms and convolutions."""
     from transformers.models.inkling import InklingTextConfig
     from transformers.models.inkling.modeling_inkling import InklingAttention
 
@@ -209,7 +218,7 @@ def _by_head(flat: Tensor, heads: int) -> Tensor:
 
 
 def _causal(config: Any, x: Tensor, kernel: str) -> Tensor | None:
-    """Return the causal mask, which a model makes once for all layers."""
+    """Return a causal mask as the library makes it, once for all layers of a model."""
     from transformers.masking_utils import create_causal_mask
 
     config._attn_implementation = kernel

@@ -15,7 +15,7 @@ from posedu.torch.encoding import Tokens
 
 
 def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """Return calls with the library's ALiBi, whose matrix is cached."""
+    """Return x-transformers' attention with ALiBi by kernel; its bias is cached."""
     from x_transformers.x_transformers import AlibiPositionalBias
 
     heads, length = tokens.q.shape[1:3]
@@ -24,7 +24,7 @@ def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """Return calls with the library's causal T5 bias."""
+    """Return x-transformers' attention with the causal T5 bias by kernel."""
     from x_transformers.x_transformers import RelativePositionBias
 
     heads, length = tokens.q.shape[1:3]
@@ -40,7 +40,10 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """Return calls with the library's relative projection, without its added bias."""
+    """Return x-transformers' attention with Inkling's relative projection by kernel.
+
+    The bias that the library can add to the projection is left out.
+    """
     from x_transformers.x_transformers import RelativeProjPositionalBias
 
     bias = RelativeProjPositionalBias(
@@ -57,7 +60,7 @@ def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
 def _calls_with_bias(
     encoding: Encoding, tokens: Tokens, bias: Callable[[], Tensor]
 ) -> dict[str, Run]:
-    """Return the library's causal attention with a bias, fused and eager."""
+    """Return x-transformers' causal attention with a bias, by kernel (flash, eager)."""
     from x_transformers.attend import Attend
 
     heads, scale = tokens.q.shape[1], encoding.scale(tokens.d)
