@@ -303,7 +303,12 @@ def require_own_frequencies(
 
 
 def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
-    """Return how many of T5's buckets on a side hold a single distance, or raise."""
+    """Return how many of T5's buckets on a side hold a single distance, or raise.
+
+    A side is that of earlier or of later keys; ``bidirectional`` divides ``buckets``
+    between both, otherwise all are for earlier keys. From ``distance`` on, distances
+    share the last bucket.
+    """
     require_bool("bidirectional", bidirectional)
     require_dimension("buckets", buckets, 4 if bidirectional else 2)
     single = buckets // 4 if bidirectional else buckets // 2
@@ -318,7 +323,8 @@ def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
 def require_span(span: int, rows: DeBERTaRows, distance: int) -> int:
     """Return how many of DeBERTa's rows on a side hold a single offset, or raise.
 
-    A row is a row of the table of relative position embeddings.
+    A row is a row of the table of relative position embeddings; a side is that of
+    earlier or of later keys, with ``span`` rows each.
     """
     require_choice("rows", rows, DeBERTaRows)
     if rows == "paper":
@@ -337,7 +343,8 @@ def require_span(span: int, rows: DeBERTaRows, distance: int) -> int:
 def require_edges(edges: DAPEEdges | None, kernel: int) -> DAPEEdges | None:
     """Return ``edges`` if DAPE's convolution of width ``kernel`` allows it, else raise.
 
-    The width must be odd; a width of 1 allows only ``None``.
+    ``edges`` is the rule for the convolution's input at masked keys. The width must be
+    odd; a width of 1 allows only ``None``.
     """
     if kernel % 2 == 0:
         raise ValueError(f"kernel must be odd, got {kernel}")
@@ -347,7 +354,10 @@ def require_edges(edges: DAPEEdges | None, kernel: int) -> DAPEEdges | None:
 
 
 def require_heads(heads: int, kv_heads: int) -> int:
-    """Return the number of query heads per key-value head, or raise."""
+    """Return the number of query heads per key-value head, or raise.
+
+    ``heads`` must be a multiple of ``kv_heads``.
+    """
     require_dimension("heads", heads, 1)
     require_dimension("kv_heads", kv_heads, 1)
     if heads % kv_heads:
@@ -370,7 +380,11 @@ def require_reach(past: int, future: int) -> int:
 
 
 def require_limit(limit: float | None, has_scale: bool) -> None:
-    """Raise unless a norm ``limit`` and an ``r_scale`` are both given, or neither."""
+    """Raise unless Inkling's ``limit`` and ``r_scale`` are both given, or neither.
+
+    ``limit`` is the largest norm of a token's coefficients, and must be above 0.
+    ``has_scale`` says whether ``r_scale`` is given.
+    """
     if (limit is not None) != has_scale:
         raise ValueError(
             f"limit and r_scale go together, got limit = {limit} and "
@@ -381,7 +395,7 @@ def require_limit(limit: float | None, has_scale: bool) -> None:
 
 
 def require_temperature(floor: float | None, alpha: float) -> None:
-    """Raise unless ``floor`` is positive or ``None``, and ``alpha`` is finite."""
+    """Raise unless Inkling's ``floor`` is positive or ``None`` and ``alpha`` finite."""
     require_finite("alpha", alpha)
     if floor is not None and require_not_negative("floor", floor) == 0:
         raise ValueError("floor must be positive, or None for no temperature, got 0")
@@ -443,10 +457,11 @@ def require_far(
     chunk: int | None,
     join: GroupJoin | None,
 ) -> None:
-    """Raise unless exactly the sizes for the offsets ``far`` of distant keys are given.
+    """Raise unless exactly the arguments that ``far`` needs are given.
 
-    ``"grouped"`` needs ``group`` and ``join``, ``"chunks"`` needs a ``chunk`` of at
-    least ``window`` tokens, and ``"constant"`` needs none of the three.
+    ``far`` is the rule by which Self-Extend and related methods count the offsets of
+    distant keys. ``"grouped"`` needs ``group`` and ``join``, ``"chunks"`` needs a
+    ``chunk`` of at least ``window`` tokens, and ``"constant"`` needs none of the three.
     """
     require_choice("far", far, FarOffsets)
     require_dimension("window", window, 1)
@@ -553,7 +568,10 @@ def require_parts(
 
 
 def require_output_gate(output_gate: OutputGate | None, is_weighted: bool) -> None:
-    """Raise unless FoX Pro's ``output_gate`` is known or, without weights, ``None``."""
+    """Raise unless FoX Pro's ``output_gate`` is known or, without weights, ``None``.
+
+    ``is_weighted`` says whether the output gate has weights.
+    """
     if output_gate is not None:
         require_choice("output_gate", output_gate, OutputGate)
     elif is_weighted:

@@ -1,7 +1,7 @@
 """Name the successor of a module, class or function that was renamed.
 
-``renamed.toml`` lists every public name that another version had. An import of an old
-module or name raises an ``ImportError`` that says the new one.
+``renamed.toml`` lists the public names of posedu 0.2 that were changed in 0.3. An
+import of an old name raises an ``ImportError`` that says the new name.
 """
 
 import tomllib
@@ -40,7 +40,10 @@ class RenamedFinder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Raise ImportError if ``name`` is the old name of something in posedu."""
+        """Raise ImportError if ``name`` is the old name of something in posedu.
+
+        The message says the new name.
+        """
         if name.startswith("posedu.") and (new := successor(name)):
             _refuse(name, new)
 

@@ -1,27 +1,29 @@
-"""Tables of results: as text, as HTML, and as a file."""
+"""Tables of results, shown as text or HTML and saved as JSON files."""
 
 import html
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 from uuid import uuid4
 
 
 class Table:
-    """A table with a caption and rows of cells, the head first."""
+    """Base class of tables of results: a caption, a head and rows of cells."""
 
     def caption(self) -> str:
-        """Return the caption: the contents, and the machine that measured them."""
+        """Return the table's caption: contents, and the machine that measured them."""
         raise NotImplementedError
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head, then the rows."""
+        """Yield the tuple of column heads, then a tuple of cells for each row."""
         raise NotImplementedError
 
     def words(self) -> frozenset[str]:
-        """Return the heads of text columns, which a narrow page may wrap."""
+        """Return the heads of columns of text, whose cells a narrow page may wrap."""
         return frozenset()
 
     def __str__(self) -> str:
@@ -52,7 +54,7 @@ class Table:
 
 
 def _cell(text: str, is_text: bool) -> str:
-    """Return an HTML cell; text may wrap after an underscore."""
+    """Return ``text`` as an HTML table cell; with ``is_text`` it may wrap after "_"."""
     shown = html.escape(text)
     if not is_text:
         return f"<td>{shown}</td>"
@@ -61,7 +63,7 @@ def _cell(text: str, is_text: bool) -> str:
 
 @dataclass(frozen=True)
 class Folded:
-    """A line that opens to show a table."""
+    """A line of text that a click on a web page opens to show a table."""
 
     line: str
     table: Table
@@ -77,7 +79,7 @@ class Folded:
 
 
 def require_writable(path: str | Path) -> None:
-    """Raise OSError now if :meth:`SavedTable.save` would raise it after the run."""
+    """Raise OSError now if :meth:`SavedTable.save` could not write ``path`` later."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
@@ -86,16 +88,34 @@ def require_writable(path: str | Path) -> None:
         pass
 
 
+@contextmanager
+def reading(path: str | Path, expected: str) -> Iterator[None]:
+    """Raise a ValueError that names the file if what is read in it is not expected."""
+    try:
+        yield
+    except (
+        *(ValueError, KeyError, TypeError, AttributeError),
+        RecursionError,  # of the JSON parser, for example in a million brackets
+    ) as error:
+        raise ValueError(
+            f"{path} is not {expected} ({error}); give another file"
+        ) from error
+
+
 @dataclass
 class SavedTable(Table):
-    """A table that is a dataclass and can be written to a file."""
+    """Base class of tables that are dataclasses and can be saved as a JSON file."""
+
+    def stored(self) -> dict[str, Any]:
+        """Return the table's fields as JSON data, which :meth:`save` writes."""
+        return asdict(self)
 
     def save(self, path: str | Path) -> None:
         """Write the table as JSON, atomically: a reader never sees half a file."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{uuid4().hex}.part")
-        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(self.stored(), indent=1, ensure_ascii=False) + "\n"
         try:
             part.write_text(text, "utf-8")
             part.replace(path)

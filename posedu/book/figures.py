@@ -1,9 +1,9 @@
 """Figures and tables of the book, in one visual style.
 
-Each function returns a :class:`Figure`. As the last expression of a cell it displays an
-inline SVG in the page's text color, so that one figure serves the light and the dark
-theme. A caption, which states the figure's claim, and an alternative text, which
-describes the figure, are required.
+Functions that draw a whole figure return a :class:`Figure`. As the last expression of
+a notebook cell, a figure displays an inline SVG in the page's text color, so that one
+figure serves the light and the dark theme. A caption, which states what the figure
+shows, and an alternative text, which describes the figure, are required.
 """
 
 import html
@@ -77,8 +77,8 @@ class Figure:
 def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
     """Return an empty figure in the book's style, and its axes ``[rows, columns]``.
 
-    :func:`finish` completes the figure. ``options`` go to ``subplots``; ``figsize`` is
-    in inches.
+    :func:`finish` completes the figure. ``options`` go to matplotlib's ``subplots``,
+    except for ``figsize``, the figure's width and height in inches.
     """
     with mpl.rc_context(_STYLE):
         figure = Canvas(figsize=options.pop("figsize", None))
@@ -117,7 +117,7 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
 
 
 def _ink(figure: Canvas) -> None:
-    """Draw legends without frames and black texts in the page's text color."""
+    """Remove the frames of a figure's legends; draw black text in the page's color."""
     for legend in figure.findobj(mpl.legend.Legend):
         legend.set_frame_on(False)
     for words in figure.findobj(mpl.text.Text):
@@ -127,7 +127,10 @@ def _ink(figure: Canvas) -> None:
 
 @dataclass(frozen=True)
 class _Columns(Table):
-    """Table of named columns, whose cells are text already."""
+    """Table of named columns of text; ``text`` is its caption.
+
+    ``wrapped`` are the names of the columns whose cells may break into lines.
+    """
 
     text: str
     columns: Mapping[str, Sequence[str]]
@@ -193,7 +196,11 @@ def curves(
     x_scale: str = "linear",
     y_scale: str = "linear",
 ) -> Figure:
-    """Draw several named curves over one abscissa, in different colors and dashes."""
+    """Draw several curves over one abscissa, in different colors and dashes.
+
+    ``lines`` maps a curve's name to its values. ``x_scale`` and ``y_scale`` are
+    matplotlib's scales, such as ``"log"``.
+    """
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
         for name, y in lines.items():
@@ -209,7 +216,10 @@ def curves(
 
 
 def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
-    """Add a legend with at most ``columns`` columns, as many as fit into the figure."""
+    """Add a legend with at most ``columns`` columns, as many as fit into the figure.
+
+    ``place`` is matplotlib's name of the legend's location.
+    """
     named = axes.get_legend_handles_labels()
     for ncols in range(columns, 0, -1):
         legend = figure.legend(*named, loc=place, ncols=ncols, columnspacing=1.2)
@@ -227,7 +237,11 @@ def image(
     alt: str,
     value_label: str = "value",
 ) -> Figure:
-    """Draw a signed table as an image: white at 0, rows downwards, NaN hatched."""
+    """Draw an array of positive and negative numbers as an image with a color bar.
+
+    White is 0, the first row is at the top, and NaN is hatched. ``value_label`` is the
+    color bar's label.
+    """
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
         limit = float(np.abs(np.nan_to_num(table)).max()) or 1.0
@@ -242,10 +256,10 @@ def image(
 def heat_map(
     axes: mpl.axes.Axes, table: Float[Array, "rows columns"], **options
 ) -> mpl.image.AxesImage:
-    """Draw a table as a heat map on axes, rows downwards; NaN (masked) is hatched.
+    """Draw an array as a heat map, the first row at the top; NaN (masked) is hatched.
 
     NaN has no color, since a color would be read as a value of the scale. ``options``
-    go to ``imshow``.
+    go to matplotlib's ``imshow``.
     """
     axes.grid(False)
     picture = axes.imshow(table, interpolation="nearest", **options)
@@ -263,9 +277,11 @@ def around_a_query(
     caption: str,
     alt: str,
 ) -> Figure:
-    """Draw small maps of scores with keys at every offset from a query, shown as a dot.
+    """Draw small maps of a query's scores with keys around it; a dot is the query.
 
-    White is 0. The maps of a column share one scale; ``rows`` are the rows' names.
+    A pixel's place is a key's offset from the query, and white is the score 0.
+    ``columns`` maps a column's title to its maps from top to bottom, which share one
+    color scale; ``rows`` are the labels of the rows of maps.
     """
     figure, axes = canvas(
         len(rows), len(columns), figsize=(5.6, 1.1 * len(rows) + 0.3), sharey=True

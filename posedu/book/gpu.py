@@ -1,12 +1,13 @@
 """Command that makes all cross-checks and timings on a GPU, and writes them as data.
 
-``python -m posedu.book.gpu`` compares the implementations of every catalog entry on the
-device, in all modes of :func:`posedu.crosscheck.crosscheck`. Then it times every entry
-at its hook, and compares entries with published libraries that have them. Each part
-writes one file, ``crosscheck-NAME-DEVICE.json``, ``timing-…`` or ``peers-…``; a part
-that fails is named and does not stop the others. A second call continues: results of
-the same commit, versions and device are kept. The exit status is 0 if every comparison
-holds.
+``python -m posedu.book.gpu`` compares the implementations of every encoding in the
+catalog on the device, in all modes of :func:`posedu.crosscheck.crosscheck` (eager,
+compiled, flex, autocast). Then it times every encoding at its hook (the point of
+attention where it acts), and compares encodings with published libraries that have
+them. Each of these parts writes one file for each encoding,
+``crosscheck-NAME-DEVICE.json``, ``timing-…`` or ``peers-…``; a part that fails is named
+and does not stop the others. A second call continues: results of the same commit,
+versions and device are kept. The exit status is 0 if every comparison holds.
 
 ``--device cpu --folder FOLDER`` tests the command where there is no GPU.
 """
@@ -35,9 +36,10 @@ Part = tuple[str, str]
 
 
 def parts(names: Sequence[str] = tuple(CATALOG)) -> list[Part]:
-    """Return the parts to run for these catalog entries, as (kind, name), in order.
+    """Return what to run for the named encodings, as (kind, name) pairs, in order.
 
-    The kinds are ``crosscheck``, ``timing`` and ``peers``.
+    The kinds are ``crosscheck`` (comparison of the implementations), ``timing``, and
+    ``peers`` (timing of libraries), for encodings that published libraries have.
     """
     kinds = {"crosscheck": CATALOG, "timing": CATALOG, "peers": PEERS}
     return [(kind, n) for kind, known in kinds.items() for n in names if n in known]
@@ -46,10 +48,11 @@ def parts(names: Sequence[str] = tuple(CATALOG)) -> list[Part]:
 def check(
     name: str, *, modes: Sequence[str], device: torch.device, save_to: Path
 ) -> CrossCheck:
-    """Cross-check one encoding in each mode; the result records the modes that fail.
+    """Compare an encoding's implementations in each mode, such as eager or compiled.
 
-    A stored result at ``save_to`` without failures that was made in the same way is
-    returned instead.
+    A mode that raises an error is recorded in the result, with the error. A result
+    stored at ``save_to`` is returned instead if it records no error and was made with
+    the same modes, device, commit and versions.
     """
     made = provenance(device, SEED) | {"ways": [*modes]}  # the key in stored files
     if save_to.exists():
@@ -70,7 +73,7 @@ def check(
 
 
 def _reason(error: Exception) -> str:
-    """Return an exception's type and the first line of its message."""
+    """Return an exception's type and the first line of its message, as one text."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
@@ -91,7 +94,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run all cross-checks and timings, report each, return 0 if all checks hold."""
+    """Run the chosen cross-checks and timings, and report each.
+
+    Return the exit status: 0 if all comparisons hold, else 1; 2 without a GPU, 130
+    after an interrupt.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in CATALOG]
@@ -135,9 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _runs(
     device: torch.device, options: argparse.Namespace
 ) -> dict[str, Callable[..., CrossCheck | Timing]]:
-    """Return the function that makes each kind of result: cross-check, timing, peers.
+    """Return a function for each kind of result: cross-check, timing, peers.
 
-    The functions take an encoding's name and ``save_to``.
+    The functions take an encoding's name and ``save_to``, the result's file. ``peers``
+    are timings of published libraries; ``options`` are those of the command line.
     """
     native = torch.bfloat16 in compiled_dtypes(device)
     timed = {

@@ -1,14 +1,15 @@
 """Checks of the book's equations, with the cases that each check covers.
 
-Every labeled claim of a chapter is checked by exactly one call of :func:`prove`,
-:func:`prove_each` or :func:`prove_sampled`, in a cell below it. The call fails, or
-prints one line: what was checked, how, and for which cases. The website collects these
-lines in the proof ledger; its build fails if a claim has no check or a check no claim.
+Every claim of a chapter (a displayed formula with a label ``eq-…``) is checked by
+exactly one call of :func:`prove`, :func:`prove_each` or :func:`prove_sampled`, in a
+notebook cell below it. The call fails, or prints one line: what was checked, how, and
+for which cases. The website collects these lines in the proof ledger, a page that lists
+all claims; its build fails if a claim has no check or a check no claim.
 
-In place of the values to compare, each of them also takes a table of a display's
-symbols (:mod:`posedu.book.display`). Then the equation is read from the page as it is
-typeset, and the line counts its mutants that the check refuses: changes of one sign,
-index or exponent.
+In place of the values to compare, each of the three functions also takes a table of the
+values of the formula's symbols (:mod:`posedu.book.display`). Then the formula is read
+from the page as it is typeset, and the printed line counts its mutants (copies with one
+sign, index or exponent changed) that the check refuses.
 """
 
 import html
@@ -29,15 +30,17 @@ MUTANT_SAMPLES = 20  # samples of a check that are tried on each mutant of a dis
 
 
 class ProofError(AssertionError):
-    """Error for a claim of the book that its check does not confirm."""
+    """Error for a formula of the book that its check does not confirm."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A successful check of a claim: equation label, method, and covered cases.
+    """A successful check of a claim, which is a labeled formula of the book.
 
-    If the equation was read as it is typeset, ``typeset`` has the number of its mutants
-    that the check refuses, and the number of all its mutants.
+    ``label`` is the formula's label, ``how`` the method of the check, ``covers`` the
+    cases that the check covers. If the formula was read as it is typeset, ``typeset``
+    has two numbers: mutants (copies with one sign, index or exponent changed) that the
+    check refuses, and all mutants.
     """
 
     label: str
@@ -50,7 +53,10 @@ class Proof:
 
     @property
     def summary(self) -> str:
-        """Method of the check, and how many of the equation's mutants it refuses."""
+        """Method of the check, and how many of the formula's mutants the check refuses.
+
+        Mutants are copies with one sign, index or exponent changed.
+        """
         if self.typeset is None:
             return self.how
         refused, total = self.typeset
@@ -77,8 +83,9 @@ def prove(
 ) -> None:
     """Prove ``left = right`` for all values of their symbols, or raise.
 
-    With a table of symbols in place of both sides, or a list of tables for several
-    cases, the equations of the display are proved as they are typeset.
+    With a table of symbols' values in place of both sides, or a list of tables for
+    several cases, the displayed equations with the label are proved as they are
+    typeset.
 
     Parameters
     ----------
@@ -88,8 +95,8 @@ def prove(
         SymPy expressions or matrices of one shape, or lists of them for an equation
         with several statements.
     covers
-        Sizes and assumptions on the symbols for which this is the statement of the
-        chapter, as the end of "Covers …".
+        Sizes and assumptions on the symbols for which the chapter's statement is
+        proved, as the end of the printed sentence "Covers …".
     mutant
         The name of a wrong statement ("without its boundary term") and its right side,
         which must differ from the left; only where both sides are given.
@@ -100,7 +107,7 @@ def prove(
         If the difference does not simplify to zero; the message shows it. If the mutant
         is not refused.
     DisplayError
-        If the display cannot be read with the table.
+        If the displayed equations cannot be evaluated with the table.
     """
     how = "proved symbolically, for all values of its symbols"
     if right is None:
@@ -143,8 +150,9 @@ def prove_each(
 
     This is for finite statements (all permutations of four tokens) and for rational
     cases computed without rounding. At least one case is needed. ``holds`` must return
-    a boolean, since a list or a matrix would be true whatever its entries are, or a
-    table of symbols with which the display must hold.
+    a boolean, since a list or a matrix would be true whatever its entries are; or it
+    returns a table of symbols' values, with which the displayed formula with this
+    ``label`` must hold. ``covers`` names the cases, as the end of "Covers …".
     """
     count, tables, display = 0, [], None
     for case in cases:
@@ -178,7 +186,7 @@ def prove_sampled(
     slack: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Check in floating point that a bound holds and that its mutant does not.
+    """Check in floating point that a bound holds and that its (wrong) mutant does not.
 
     This is evidence, not proof. The printed line says which share of the bound was used
     and which wrong statement the same samples reject.
@@ -191,25 +199,26 @@ def prove_sampled(
         A function that draws a case from the given generator and returns the fraction
         of the bound that is used: error over bound for an equality whose bound is
         derived from rounding, left side over right side for an inequality. It may also
-        return a table of numbers; then the display, an inequality, gives the fraction.
+        return a table of the symbols' values, with which the displayed inequality with
+        this label gives the fraction.
     samples
         Number of cases that are drawn.
     mutant
         The name of a wrong statement ("the bound without its boundary term") and its
         own ``use``, which draws from the same seed and must exceed 1 in some sample.
     covers
-        Cases that are drawn, as the end of "Covers …".
+        Cases that are drawn, as the end of the printed sentence "Covers …".
     slack
         The reason if less than half of the bound is used ("roundings of both signs
-        cancel"). It is required then, since such a bound proves little.
+        cancel"). The reason is required then, since such a bound proves little.
     seed
         Seed of the generator.
 
     Raises
     ------
     ProofError
-        If a use is above 1, negative or not finite; if less than half of the bound is
-        used and no reason is given; if the mutant is not rejected.
+        If a fraction is above 1, negative or not finite; if less than half of the bound
+        is used and no reason is given; if the mutant is not rejected.
     """
     if samples < 1:
         raise ProofError(f"{label}: no sample was drawn")
@@ -242,7 +251,8 @@ def prove_sampled(
 def _fraction(label: str, used: Any) -> float:
     """Return the fraction of a bound that is used, as a float.
 
-    ``used`` is the fraction itself, or a table of symbols for the displayed inequality.
+    ``used`` is the fraction itself, or a table of symbols' values, with which the
+    displayed inequality named ``label`` gives the fraction.
     """
     if isinstance(used, Mapping):
         return _display_use(parse(find(label)), used)
@@ -252,7 +262,7 @@ def _fraction(label: str, used: Any) -> float:
 
 
 def _shape(value: Any) -> Any:
-    """Return a matrix's shape, () for an expression, a list of its items' shapes."""
+    """Return a matrix's shape, () for an expression, a list of shapes for a list."""
     if isinstance(value, list | tuple):
         return [_shape(item) for item in value]
     return value.shape if isinstance(value, sp.MatrixBase) else ()
@@ -293,7 +303,10 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
 
 
 def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
-    """Return the left and the right sides of the equations in a displayed formula."""
+    """Return the left and the right sides of the displayed equations with a label.
+
+    ``table`` has the values of their symbols.
+    """
     relations = sides(find(label), table)
     if any(sign != "=" for sign, _, _ in relations):
         raise DisplayError(f"{label}: prove needs a display of equations only")
@@ -301,7 +314,10 @@ def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
 
 
 def _display_use(display: Any, table: Table) -> float:
-    """Return the largest share of its bound that a displayed inequality uses."""
+    """Return the largest left side over right side of the displayed inequalities.
+
+    ``table`` has the values of their symbols.
+    """
     uses = []
     for sign, left, right in sides(display, table):
         if sign in ("=", ">", "\\ge"):
@@ -319,7 +335,12 @@ def _use(used: float, bound: float) -> float:
 def _refused(
     label: str, tables: Sequence[Table], fails: Callable[[Any, Table], bool]
 ) -> tuple[int, int] | None:
-    """Return how many of an equation's mutants some table refutes, and their number."""
+    """Return the numbers of a formula's refused mutants and of all its mutants.
+
+    Mutants are copies with one sign, index or exponent changed. A mutant is refused if
+    ``fails`` is true of it with at least one of the tables of symbols' values. Without
+    tables the result is None.
+    """
     if not tables:
         return None
     verdicts = [
@@ -330,7 +351,11 @@ def _refused(
 
 
 def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> bool:
-    """Return whether a mutant is false, or cannot be evaluated with the table."""
+    """Return whether ``fails`` is true of a mutant, or raises an error for it.
+
+    ``display`` is the mutant, a changed copy of a formula, ``table`` has the values of
+    its symbols.
+    """
     try:
         return fails(display, table)
     except Exception:
@@ -338,7 +363,10 @@ def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> b
 
 
 def _is_unequal(display: Any, table: Table) -> bool:
-    """Return whether a displayed equation is false at one choice of symbol values."""
+    """Return whether a displayed equation's sides differ at fixed numbers.
+
+    The numbers take the place of symbols that remain in the values of the table.
+    """
     return any(
         _shape(left) != _shape(right)
         or any(map(_differ, _entries(left), _entries(right)))
@@ -347,7 +375,10 @@ def _is_unequal(display: Any, table: Table) -> bool:
 
 
 def _is_false(display: Any, table: Table) -> bool:
-    """Return whether SymPy cannot show that a displayed formula's relations hold."""
+    """Return whether SymPy cannot show that a displayed formula's relations hold.
+
+    A relation is an equation or an inequality; ``table`` has the symbols' values.
+    """
     return not all(_is_true(*relation) for relation in sides(display, table))
 
 
@@ -365,7 +396,7 @@ def _is_exceeded(display: Any, table: Table) -> bool:
 
 
 def _differ(left: sp.Expr, right: sp.Expr) -> bool:
-    """Return whether two expressions differ at one choice of symbol values."""
+    """Return whether two expressions differ with fixed numbers for their symbols."""
     residual = sp.sympify(left - right)
     letters = {s for s in residual.free_symbols if isinstance(s, sp.Symbol)}
     symbols = sorted(letters | residual.atoms(MatrixElement), key=str)

@@ -27,7 +27,11 @@ KEPT_MEMORY = MappingProxyType(
 def provenance(
     device: torch.device, seed: int, libraries: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a result's date, device, threads, memory, seed, commit and versions."""
+    """Return a result's date, device, threads, memory, seed, commit and versions.
+
+    ``memory`` says whether the process keeps freed memory (:func:`keep_memory`).
+    ``libraries`` are packages whose versions are listed besides posedu's own ones.
+    """
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "device": _device_name(device),
@@ -46,7 +50,10 @@ def provenance(
 
 
 def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two provenances are equal except for the date."""
+    """Return whether two provenances are equal except for the date.
+
+    A provenance has a result's device, versions, commit and settings.
+    """
     return one | {"date": None} == other | {"date": None}
 
 
@@ -60,6 +67,7 @@ def file_label(device: torch.device) -> str:
 def keep_memory() -> None:
     """Restart this process so that it keeps freed memory, unless it does already.
 
+    Otherwise large freed tensors go back to the system, and the next ones cost time.
     The restart sets the environment variables of :data:`KEPT_MEMORY`.
     """
     if not keeps_memory():
@@ -67,7 +75,10 @@ def keep_memory() -> None:
 
 
 def keeps_memory() -> bool:
-    """Return whether this process keeps freed memory by :data:`KEPT_MEMORY`."""
+    """Return whether this process has the environment variables of :data:`KEPT_MEMORY`.
+
+    With them it keeps freed memory instead of returning it to the system.
+    """
     return all(os.environ.get(name) == value for name, value in KEPT_MEMORY.items())
 
 
@@ -81,7 +92,7 @@ def _device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """Return posedu's git commit, with "+" if its files have changed, or None."""
+    """Return posedu's git commit, with "+" if files have changed; None if unknown."""
     return _installed_commit() or _checked_out_commit()
 
 

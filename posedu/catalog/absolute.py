@@ -4,7 +4,10 @@ from posedu.catalog.records import EncodingRecord, SpecialCase, Variant, variant
 
 
 def _groups(variant: Variant) -> int:
-    """Return the number of coordinate groups in a learnable Fourier configuration."""
+    """Return the number of coordinate groups in a learnable Fourier configuration.
+
+    ``variant`` is the configuration, a set of options of the encoding.
+    """
     return int(variant.options["groups"])
 
 

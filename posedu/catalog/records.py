@@ -1,4 +1,4 @@
-"""Dataclasses of the catalog: records of encodings, their configurations and claims."""
+"""Dataclasses of the catalog: records of encodings, their options and special cases."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,11 +18,12 @@ Closeness = Literal["is", "limit", "part"]  # of one encoding to another
 
 @dataclass(frozen=True)
 class SpecialCase:
-    """Claim that an encoding becomes another, named ``of``, where ``when`` holds.
+    """Statement that an encoding becomes a second one, ``of``, under a condition.
 
-    ``proof`` is the label of the equation that is proved. ``kind`` says how closely the
-    two agree under the condition: the encoding ``"is"`` the other one, comes as near as
-    one likes in the ``"limit"``, or agrees in one ``"part"`` of the formula.
+    ``of`` is the name of the second encoding, ``when`` the condition, and ``proof`` the
+    label of the equation that is proved. ``kind`` says how closely the two agree under
+    the condition: the encoding ``"is"`` the second one, comes as near to it as one
+    likes in the ``"limit"``, or agrees with it in one ``"part"`` of the formula.
     """
 
     of: str
@@ -40,7 +41,8 @@ class Variant:
 
     ``options`` are keyword arguments of all implementations, ``module`` those of the
     PyTorch module alone. ``sizes`` are sizes that the PyTorch module takes besides
-    those in the encoding's record: ``heads`` where each head has its own parameters.
+    those in the encoding's catalog record: ``heads`` where each head has its own
+    parameters.
     ``parameters`` is the formula for the number of trained parameters where the
     record's does not hold. ``has_symbolic`` is false where the symbolic implementation
     lacks the configuration. ``heads`` is the number of heads with which tools try the
@@ -68,7 +70,11 @@ def variant(
     heads: int = 2,
     **options: Any,
 ) -> Variant:
-    """Make a :class:`Variant` whose ``options`` are given as keyword arguments."""
+    """Make a :class:`Variant` whose ``options`` are given as keyword arguments.
+
+    A variant is a configuration of an encoding. The other arguments are the fields of
+    :class:`Variant`.
+    """
     return Variant(
         MappingProxyType(options),
         MappingProxyType(dict(module)),
@@ -146,7 +152,7 @@ class RoPEScaling(Record):
     """Catalog record of a RoPE scaling method, which changes RoPE's frequencies alone.
 
     The one implementation of a method is a NumPy function ``f(frequencies, **options)``
-    that returns other frequencies, which RoPE takes in every implementation.
+    that returns changed frequencies, which RoPE takes in every implementation.
     ``options`` are sets of keyword arguments to try the method with.
     ``attention_factor`` is the name of the function in the same file that computes the
     factor of RoPE's cosines and sines, if the method has one.
@@ -169,11 +175,12 @@ class EncodingRecord(Record):
         Functions of features and positions: NumPy ``f(x, positions, **keywords)``,
         SymPy ``f(column, position, **keywords)``, ``module(x, positions)``.
     ``"hooks"``
-        NumPy and SymPy ``f(**keywords)`` return ``Hooks``, the module is an
-        ``Encoding``; each is an argument of its implementation's ``attend``.
+        NumPy and SymPy ``f(**keywords)`` return ``Hooks`` (functions that act on
+        attention), the module is an ``Encoding``; each is an argument of its
+        implementation's ``attend``.
     ``"layers"``
-        As ``"hooks"``, but each layer changes the positions of the next: the
-        implementations need several layers, and a model's hook ``locate``.
+        ``Hooks`` and an ``Encoding``, where each layer changes the positions of the
+        next: the implementations need several layers, and a model's hook ``locate``.
     ``"positions"``
         Functions of positions and of random numbers: NumPy and SymPy
         ``f(positions, **draws, **keywords)``, ``module.place(positions, **draws)``.
@@ -182,9 +189,13 @@ class EncodingRecord(Record):
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
+    ``hooks`` names the points of a model at which the encoding acts. ``cost``,
+    ``relative`` and ``bounded`` are texts for readers: the running time, whether scores
+    depend on offsets alone, and whether the encoding stays bounded at all positions.
+
     ``sizes`` are the sizes that the module's constructor takes (``d``, ``heads``,
     ``d_model``, ``tokens`` where positions are rows of a table),
-    ``implementation_sizes`` those that the other two implementations take. ``axes`` is
+    ``implementation_sizes`` those that the NumPy and SymPy functions take. ``axes`` is
     the number of coordinates of a position, ``None`` for a position that is a number.
 
     ``reach`` is the largest position that tools try where the running time grows with
@@ -222,7 +233,10 @@ class EncodingRecord(Record):
 
     @property
     def learned(self) -> bool:
-        """True if the encoding's first configuration has trained parameters."""
+        """True if the encoding's first configuration has trained parameters.
+
+        A configuration is a set of options of the encoding.
+        """
         return (self.variants[0].parameters or self.parameters) != "0"
 
     def implementation(self, implementation: str) -> Any:
@@ -234,35 +248,52 @@ class EncodingRecord(Record):
     def rows(self, variant: Variant) -> int | None:
         """Return the number of rows of the encoding's table of positions, or ``None``.
 
-        It is ``None`` if there is no table, or if the table accepts positions beyond
-        its end.
+        ``variant`` is a configuration (set of options). The result is ``None`` if there
+        is no table, or if the table accepts positions beyond its end.
         """
         refuses = variant.options.get("beyond", "raise") == "raise"
         return TOKENS if "tokens" in self.sizes and refuses else None
 
     def divisor(self, variant: Variant) -> int:
-        """Return the number that the head dimension must be a multiple of."""
+        """Return the number that the head dimension must be a multiple of.
+
+        ``variant`` is a configuration (set of options) of the encoding.
+        """
         return self.unit(variant) if callable(self.unit) else self.unit
 
     def trained(self, variant: Variant, *, d: int, heads: int) -> int:
-        """Count the encoding's trained parameters in a layer of ``heads`` heads."""
+        """Count the encoding's trained parameters in a layer of ``heads`` heads.
+
+        ``variant`` is a configuration (set of options), ``d`` the head dimension.
+        """
         module = self.make(variant, d=d, heads=heads)
         return sum(p.numel() for p in module.parameters() if p.requires_grad)
 
     def label(self, variant: Variant) -> str:
-        """Return the encoding's name and the configuration's options, as one text."""
+        """Return the encoding's name and the configuration's options, as one text.
+
+        ``variant`` is the configuration, a set of options.
+        """
         own = ("own " + name for name in variant.sizes if name == "heads")
         return ", ".join((self.name, *map(str, variant.keywords.values()), *own))
 
     def make(
         self, variant: Variant, *, d: int, heads: int, tokens: int = TOKENS
     ) -> Any:
-        """Make the PyTorch module of a configuration, for heads of dimension ``d``."""
+        """Make the PyTorch module of a configuration, for heads of dimension ``d``.
+
+        ``variant`` is the configuration (set of options). ``tokens`` is the number of
+        rows of a table of positions, if the encoding has one.
+        """
         sizes = _sizes((*self.sizes, *variant.sizes), d, heads, tokens)
         return self.implementation("torch")(**sizes, **variant.keywords)
 
     def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
-        """Return the keywords of NumPy and SymPy functions besides the parameters."""
+        """Return the keywords of NumPy and SymPy functions besides the parameters.
+
+        ``variant`` is a configuration (set of options); ``d`` and ``heads`` are among
+        the keywords if the functions take them.
+        """
         return _sizes(self.implementation_sizes, d, heads) | dict(variant.options)
 
 

@@ -11,12 +11,18 @@ from posedu.catalog.records import (
 
 
 def _block(variant: Variant) -> int:
-    """Return the size of the rotated blocks in one configuration of an encoding."""
+    """Return the size of the rotated blocks in one configuration of an encoding.
+
+    ``variant`` is the configuration, a set of options.
+    """
     return int(variant.options["block"])
 
 
 def _block_per_axis(variant: Variant) -> int:
-    """Return the size of two rotated blocks, one for each axis of positions."""
+    """Return the size of two rotated blocks, one for each axis of positions.
+
+    ``variant`` is the configuration, a set of options of the encoding.
+    """
     return 2 * _block(variant)
 
 

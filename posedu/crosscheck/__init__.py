@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from posedu._arguments import require_choice
-from posedu._result_table import Folded, SavedTable
+from posedu._result_table import Folded, SavedTable, reading
 from posedu.catalog import CATALOG, EncodingRecord
 from posedu.crosscheck import attention_hooks, autocast, features, sampled_positions
 from posedu.crosscheck.common import Row, Tally, available_devices
@@ -26,13 +26,16 @@ class CrossCheck(SavedTable):
     name
         The encoding's name in the catalog, or ``"attention"``.
     results
-        One row for each pair of implementations, pass, device and dtype.
+        A :class:`Row` for each pair of implementations, each pass (forward, backward),
+        device and dtype.
     redrawn
-        How many inputs were next to a kink and were drawn again.
+        How many inputs were next to a kink (a point where a result has no derivative)
+        and were drawn again.
     made
         In a saved result: its device, versions and date.
     failed
-        In a saved result: each mode that raised an error, and the error.
+        In a saved result: each mode (way to run PyTorch) that raised an error, and the
+        error.
     """
 
     name: str
@@ -43,7 +46,10 @@ class CrossCheck(SavedTable):
 
     @property
     def ok(self) -> bool:
-        """True if there was a comparison, every one held and no mode failed."""
+        """True if there was a comparison, all were within bounds and no mode failed.
+
+        A mode is a way in which PyTorch is run, such as ``"compiled"``.
+        """
         held = bool(self.results) and all(row.ok for row in self.results)
         return held and not self.failed
 
@@ -53,10 +59,11 @@ class CrossCheck(SavedTable):
         return CATALOG[self.name].title if self.name in CATALOG else self.name
 
     def verdict(self) -> Folded:
-        """Return a line that says if all comparisons held, with the table under it.
+        """Return a line that says if all errors were within bounds, and the table.
 
-        The line gives the largest error as a share of its bound. A comparison that uses
-        nearly all of its bound holds as well as one that uses a tenth.
+        The table is folded under the line. The line gives the largest error as a share
+        of its bound. A comparison that uses nearly all of its bound holds as well as a
+        comparison that uses a tenth.
         """
         cases = sum(row.cases for row in self.results)
         fullest = max((row.used for row in self.results), default=0.0)
@@ -74,9 +81,10 @@ class CrossCheck(SavedTable):
     @classmethod
     def load(cls, path: str | Path) -> "CrossCheck":
         """Read the result of a comparison from a file that :meth:`save` wrote."""
-        stored = json.loads(Path(path).read_text(encoding="utf-8"))
-        rows = tuple(Row(**row) for row in stored.pop("results"))
-        return cls(**stored, results=rows)
+        with reading(path, "a result of posedu.crosscheck"):
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            rows = tuple(Row(**row) for row in stored.pop("results"))
+            return cls(**stored, results=rows)
 
     _HEAD = (
         "implementations",
@@ -89,7 +97,11 @@ class CrossCheck(SavedTable):
     )
 
     def caption(self) -> str:
-        """Return the caption: encoding, redrawn inputs, device and failed modes."""
+        """Return the caption: encoding, redrawn inputs, device and failed modes.
+
+        Inputs are redrawn if they are next to a kink, a point where a result has no
+        derivative. A mode is a way in which PyTorch is run.
+        """
         text = f"Implementations of {self.title} compared with each other"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
@@ -102,7 +114,7 @@ class CrossCheck(SavedTable):
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head, then a row for each kind of comparison, device and dtype."""
+        """Yield the column heads, then the cells of each :class:`Row` of results."""
         yield self._HEAD
         for row in self.results:
             verdict = "✓" if row.ok else "✗ outside"
@@ -130,7 +142,8 @@ def crosscheck(
 ) -> CrossCheck:
     """Compare the implementations of an encoding in all its catalog configurations.
 
-    The comparisons are repeated for every dtype and device.
+    A configuration is a set of the encoding's options. The comparisons are repeated for
+    every dtype and device.
 
     Four modules do the work, and each documents its inputs and the derivation of its
     bounds: ``posedu.crosscheck.sampled_positions`` for encodings that sample positions,
@@ -181,7 +194,11 @@ def crosscheck(
 
 
 def _comparisons(encoding: EncodingRecord) -> dict[str, Callable[..., None]]:
-    """Return the function that compares an encoding's implementations, by mode."""
+    """Return the functions that compare an encoding's implementations, by mode.
+
+    A mode is a way in which PyTorch is run: ``"eager"``, ``"compiled"``, ``"flex"`` or
+    ``"autocast"``. A mode that does not concern the encoding is left out.
+    """
     if encoding.kind == "positions":  # Autocast does not touch positions.
         return {
             "eager": sampled_positions.compare,

@@ -65,7 +65,10 @@ class BallArithmetic:
         return n * self.u / (1 - n * self.u)
 
     def einsum(self, equation: str, a: Ball, b: Ball) -> Ball:
-        """Contract two balls like ``np.einsum``, and bound the errors of the sums."""
+        """Contract two balls like ``np.einsum``, and bound the errors of the sums.
+
+        Balls are arrays whose numbers have error bounds.
+        """
         value = np.einsum(equation, a.value, b.value)
         ones = np.ones_like(a.value), np.ones_like(b.value)
         terms = int(np.einsum(equation, *ones).max(initial=0))
@@ -76,12 +79,15 @@ class BallArithmetic:
         return Ball(value, error + rounding)
 
     def add(self, a: Ball, b: Ball) -> Ball:
-        """Add two balls, and bound the errors of the rounded sum."""
+        """Add two balls (arrays with error bounds), and bound the errors of sums."""
         value, error = a.value + b.value, a.error + b.error
         return Ball(value, error + self.u * (abs(value) + error))
 
     def scale(self, a: Ball, factor: float) -> Ball:
-        """Multiply a ball by a factor that is itself rounded to the dtype."""
+        """Multiply a ball (array with error bounds) by a factor that has an error.
+
+        The factor's error is that of rounding it to the dtype.
+        """
         value, error = factor * a.value, abs(factor) * a.error
         return Ball(value, error + 2 * self.u * (abs(value) + error))
 
@@ -107,7 +113,8 @@ def layer_and_gradient(
 ) -> tuple[Ball, Ball]:
     """Return attention's output y for x, and the gradient of ⟨g, y⟩ with respect to x.
 
-    The values are computed in float64; the error bounds are those of a dtype with unit
+    ``w`` are the weights, and ``mask`` is true where a query may attend to a key. The
+    values are computed in float64; the error bounds are those of a dtype with unit
     roundoff ``u``.
     """
     at = BallArithmetic(u)
@@ -192,7 +199,8 @@ def crosscheck_attention(
     """Compare PyTorch's attention layer with NumPy's on the CPU, forward and backward.
 
     The layer has nine tokens, four query heads that share two key heads, and random
-    weights and inputs. It is compared for every route, dtype and way to call it.
+    weights and inputs. It is compared for every route (way to compute attention), dtype
+    and way to call the layer.
 
     Parameters
     ----------
@@ -203,8 +211,8 @@ def crosscheck_attention(
         Ways to call the layer, each of which is one mask for the reference: ``"no
         mask"``; ``"causal"``, also with a cache in ``"cache, two pieces"`` and
         ``"cache, one by one"``; ``"packed"``, two sequences in a row; ``"padding"`` at
-        the end. ``"mask off by one"`` is a mutant: the reference gets another mask than
-        the module, and they do not agree.
+        the end. ``"mask off by one"`` is a mutant, a fault made on purpose: the
+        reference's mask is not the module's, and the outputs do not agree.
     dtypes
         Dtypes of the layer.
     compiled
@@ -236,7 +244,11 @@ def crosscheck_attention(
 def _compare(
     tally: Tally, route: str, dtype: torch.dtype, call: Call, compiled: bool
 ) -> None:
-    """Compare one attention layer's output, and its gradient if the route has one."""
+    """Compare one attention layer's output, and its gradient if the route has one.
+
+    ``route`` is the layer's way to compute attention, ``call`` the way to call the
+    layer. Errors from NumPy are added to ``tally``.
+    """
     layer = Attention(
         D_MODEL, HEADS, kv_heads=KV_HEADS, causal=call.causal, route=route
     ).to(dtype)

@@ -4,21 +4,22 @@ The three implementations attend with the same queries, keys, values, positions 
 parameters. These are drawn at random and rounded to the coarsest dtype, so that all
 implementations compute with the same numbers: up to twelve tokens, d in 1 … 16;
 positions 0, 1, …, far from 0, negative, real, different in each row; grouped queries;
-small logits and, in float32 and wider, large ones. PyTorch takes every route that
-serves the encoding; on a CPU FlexAttention has no gradient and no kernel, and takes
-part in float64. Where positions change from layer to layer there are two layers of the
-same tokens, and the result is the second layer's. The symbolic implementation,
-evaluated to 40 digits, takes part for up to three tokens.
+small logits and, in float32 and wider, large ones. PyTorch takes every route (way to
+compute attention) that serves the encoding; on a CPU FlexAttention has no gradient and
+no kernel, and takes part in float64. Where positions change from layer to layer there
+are two layers of the same tokens, and the result is the second layer's. The symbolic
+implementation, evaluated to 40 digits, takes part for up to three tokens.
 
-The model of rounding is statistical. The reference runs unmodified on numbers that
-round at random after every operation (:mod:`posedu.crosscheck.rounding`), by relative
-errors up to u. For matrix products and for the results of hooks, which a route may
-store in the dtype, u is the dtype's unit roundoff; for all other operations in bfloat16
-it is float32's. A block may keep everything in the dtype, so there u is the dtype's
-for everything but the sums on the way. A sum of n terms rounds n − 1 times, relative to
-the sum of their absolute values. Positions and parameters are exact. The bound is 8
-standard deviations of 16 such runs, entry by entry: independent errors add in squares,
-and a normal one exceeds it once in two million.
+The model of rounding is statistical. The reference (NumPy) runs unmodified on numbers
+that round at random after every operation (:mod:`posedu.crosscheck.rounding`), by
+relative errors up to u. For matrix products and for the results of hooks (functions by
+which an encoding acts on attention), which a route may store in the dtype, u is the
+dtype's unit roundoff; for all other operations in bfloat16 it is float32's. A block may
+keep everything in the dtype, so there u is the dtype's for everything but the sums on
+the way. A sum of n terms rounds n − 1 times, relative to the sum of their absolute
+values. Positions and parameters are exact. The bound is 8 standard deviations of 16
+such runs, entry by entry: independent errors add in squares, and a normal error exceeds
+the bound once in two million.
 
 Gradients are compared as slopes of ⟨upstream, result⟩: for each tensor along the
 gradient itself, and for all inputs and all parameters at once along random amounts with
@@ -28,10 +29,11 @@ estimated by doubling its step. The spread of the slope is that of runs whose ra
 errors stay the same along the line: each factor of the chain rule is then off by a
 rounding of its own. The symbolic slope is a difference over 10⁻¹², at 40 digits.
 
-At a kink (CoPE's whole positions) a slope means nothing. Inputs for which the decisions
-of any of these runs differ from those of the exact run, at twice u in bfloat16, are
-drawn again, and counted. A direction is shortened until no step of the difference
-crosses a kink.
+At a kink, a point without a derivative (CoPE's whole positions), a slope means nothing.
+Runs record their decisions: the side of a kink that a number is on. Inputs for which
+the decisions of any of these runs differ from those of the exact run, at twice u in
+bfloat16, are drawn again, and counted. A direction is shortened until no step of the
+difference crosses a kink.
 """
 
 import math
@@ -94,9 +96,10 @@ Arrays = dict[str, np.ndarray]
 class Shape:
     """Sizes of inputs to draw: the head dimension, and the positions of each sequence.
 
-    ``slopes`` are compared for ``"each"`` tensor, for ``"all"`` at once, or for
-    ``"none"``. Where queries are grouped, ``group`` of them share a key; if it is
-    ``None``, all heads do. ``size`` is a factor of the first input.
+    ``slopes`` are compared along directions of ``"each"`` tensor, of ``"all"`` at once,
+    or of ``"none"``. If ``is_grouped``, attention is causal and ``group`` query heads
+    share a key-value head; if ``group`` is ``None``, all heads do. ``size`` is a factor
+    of the first input.
     """
 
     d: int
@@ -143,7 +146,11 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the implementations of one configuration on inputs of all ``SHAPES``."""
+    """Compare the implementations of one configuration on inputs of all ``SHAPES``.
+
+    ``variant`` is the configuration (set of options) of the encoding. Errors are added
+    to ``tally``.
+    """
     for number, shape in enumerate(SHAPES):
         case = draw_case(tally, encoding, variant, shape, seed + DRAWS * number)
         for device in devices:
@@ -159,7 +166,11 @@ def compare_compiled(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare compiled PyTorch attention with NumPy, by the encoding's first route."""
+    """Compare compiled PyTorch attention with NumPy, by the encoding's first route.
+
+    A route is a way in which PyTorch computes attention. ``variant`` is the
+    configuration (set of options) of the encoding. Errors are added to ``tally``.
+    """
     case = draw_case(tally, encoding, variant, COMPILED_SHAPE, seed)
     for device in devices:
         route, call = next(iter(case.routes(device).items()))
@@ -173,7 +184,11 @@ def compare_flex(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare compiled FlexAttention where it serves the encoding and has gradients."""
+    """Compare compiled FlexAttention where it serves the encoding and has gradients.
+
+    ``variant`` is the configuration (set of options) of the encoding. Errors of
+    FlexAttention from NumPy are added to ``tally``.
+    """
     able = [device for device in devices if trains_flex(device)]
     if not able:
         return
@@ -192,11 +207,19 @@ def _compare_compiled(
 
 
 class Crossing(Exception):
-    """Raised by a perturbed run on the other side of a kink than the exact run."""
+    """Raised by a perturbed computation on the other side of a kink than the exact one.
+
+    A kink is a point where a result has no derivative.
+    """
 
 
 def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
-    """Draw inputs that are not next to a kink, and measure the reference on them."""
+    """Draw inputs that are not next to a kink, and compute NumPy's results on them.
+
+    A kink is a point where a result has no derivative. ``variant`` is the configuration
+    (set of options) of the encoding, ``shape`` a :class:`Shape`. ``tally`` counts the
+    inputs that were drawn again.
+    """
     kind = {"block": _Block, "hooks": _Hooks, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
         case = kind(encoding, variant, shape, seed + attempt)
@@ -211,7 +234,13 @@ def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
 
 @dataclass(frozen=True)
 class Line:
-    """The reference's slope along a direction of the inputs, with error and spread."""
+    """The reference's slope along a direction of the inputs, with error and spread.
+
+    The reference is NumPy. ``direction`` has an array for each tensor that it moves,
+    ``tensor`` is the only one's name or ``"all"``, and ``what`` is ``"gradient"`` for
+    inputs and ``"parameters"`` for parameters. ``spread`` is the standard deviation by
+    roundings, for each dtype.
+    """
 
     what: str
     tensor: str
@@ -231,9 +260,10 @@ class Line:
 
 
 class Case:
-    """Random inputs for one configuration of an encoding, and the reference's results.
+    """Random inputs for one configuration of an encoding, and NumPy's results.
 
-    A subclass defines how the three implementations are called.
+    A configuration is a set of options. A subclass defines how the three
+    implementations are called.
     """
 
     is_coarse = False
@@ -282,15 +312,25 @@ class Case:
         raise NotImplementedError
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """Return PyTorch's implementation by each route, as functions of the inputs."""
+        """Return PyTorch's implementation by each route, as functions of the inputs.
+
+        A route is a way in which PyTorch computes attention, such as ``"sdpa"``.
+        """
         raise NotImplementedError
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run the NumPy implementation on sequence number ``row`` of ``values``."""
+        """Run the NumPy implementation on sequence number ``row`` of ``values``.
+
+        ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
+        roundings.
+        """
         raise NotImplementedError
 
     def exact_row(self, values: Arrays, row: int):
-        """Run the symbolic implementation on sequence number ``row`` of ``values``."""
+        """Run the symbolic implementation on sequence number ``row`` of ``values``.
+
+        ``values`` are inputs and parameters by name.
+        """
         raise NotImplementedError
 
     def _draw(self, *shape: int) -> np.ndarray:
@@ -298,7 +338,11 @@ class Case:
         return rounded(self.rng.normal(size=shape), coarsest)
 
     def reference(self, values: Arrays, arithmetic: Arithmetic) -> np.ndarray:
-        """Run NumPy on all sequences; raise if a decision at a kink changes."""
+        """Run NumPy on all sequences; raise Crossing if the result crosses a kink.
+
+        A kink is a point where a result has no derivative. ``values`` are inputs and
+        parameters by name; ``arithmetic`` is the model of roundings.
+        """
         rows = range(len(self.shape.positions))
         out = [np.asarray(self.reference_row(values, n, arithmetic)) for n in rows]
         if arithmetic.decisions != self.decisions:
@@ -306,14 +350,20 @@ class Case:
         return np.stack(out)
 
     def exact(self, values: Arrays) -> np.ndarray:
-        """Run the symbolic implementation on all sequences, to 40 digits."""
+        """Run the symbolic implementation on all sequences, to 40 digits.
+
+        ``values`` are inputs and parameters by name.
+        """
         rows = [self.exact_row(values, n) for n in range(len(self.shape.positions))]
         return np.vectorize(lambda e: sp.N(e, DIGITS), otypes=[object])(np.array(rows))
 
     def with_implementation(
         self, implementation: Callable, keywords: Arrays, positions: np.ndarray
     ) -> "Case":
-        """Return a copy with the same inputs for another NumPy implementation."""
+        """Return a copy with the same inputs for ``implementation``, a NumPy function.
+
+        ``keywords`` and ``positions`` replace those of the copied object.
+        """
         other = copy(self)
         other.encoding = SimpleNamespace(
             implementation=lambda _: implementation, axes=self.encoding.axes
@@ -328,7 +378,10 @@ class Case:
         return np.stack([np.asarray(row) for row in out])
 
     def measure(self) -> None:
-        """Compute and store the reference's result, its spread and its slopes."""
+        """Compute and store NumPy's result, the result's spread, and its slopes.
+
+        The spread is the standard deviation by simulated roundings.
+        """
         exact = Arithmetic()
         self.decisions = exact.decisions
         self.expected = self.reference(self.values, exact)
@@ -341,16 +394,16 @@ class Case:
         self.lines = [*self._lines()] if self.shape.slopes != "none" else []
 
     def bound(self, dtype: torch.dtype) -> np.ndarray:
-        """Return the bound on an implementation's error, entry by entry."""
+        """Return the bound on an implementation's error in ``dtype``, by entry."""
         own = roundoff(torch.float64) * self.spread[torch.float64]
         deviation = roundoff(dtype) * self.spread[dtype] + own
         return DEVIATIONS * deviation + torch.finfo(dtype).tiny
 
     def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
-        """Standard deviation of a run's result per unit of rounding error, by dtype.
+        """Standard deviation of a result per unit of rounding error, by dtype.
 
-        The simulated errors are twice u in bfloat16, and otherwise so large that they
-        hide the roundings of float64 itself.
+        ``run`` computes the result with given rounding errors. These are twice u in
+        bfloat16, and otherwise so large that they hide the roundings of float64 itself.
         """
         exact = run(Arithmetic())
 
@@ -369,7 +422,11 @@ class Case:
         return spread
 
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
-        """Product ⟨upstream, result⟩ with the inputs moved by ``t`` along ``line``."""
+        """Inner product ⟨upstream gradient, result⟩ for inputs moved along ``line``.
+
+        ``line`` is a direction of inputs and parameters by name, ``t`` the distance.
+        ``arithmetic`` is the model of roundings.
+        """
         shifted = self.values | {n: self.values[n] + t * v for n, v in line.items()}
         return self._sum(self.reference(shifted, arithmetic))
 
@@ -378,7 +435,10 @@ class Case:
         return float((result * self.upstream).sum())
 
     def _start(self, arithmetic: Arithmetic) -> np.ndarray:
-        """Reference result for the drawn inputs, cached by size and seed of errors."""
+        """NumPy's result for the drawn inputs, cached by size and seed of errors.
+
+        The errors are those of the simulated roundings of ``arithmetic``.
+        """
         if arithmetic.key not in self._at_start:
             result = self.reference(self.values, arithmetic.again())
             self._at_start[arithmetic.key] = result
@@ -399,7 +459,11 @@ class Case:
         return np.where(gradient == 0, amounts, np.abs(amounts) * np.sign(gradient))
 
     def _line(self, what: str, tensor: str, towards: Arrays) -> Line:
-        """Measure the reference's slope along ``towards``, or randomly if it is 0."""
+        """Measure NumPy's slope along ``towards``, a direction of inputs or parameters.
+
+        If the direction is 0, a random one is taken. ``what`` and ``tensor`` are as in
+        :class:`Line`.
+        """
         if not any(v.any() for v in towards.values()):
             towards = {n: self._random(v) for n, v in towards.items()}
         length = np.sqrt(sum((v**2).sum() for v in towards.values()))
@@ -415,7 +479,7 @@ class Case:
                     raise
 
         def rounded_slope(a: Arithmetic) -> float:
-            """Slope from two points of the line with the same rounding errors."""
+            """Slope between two points of the line that have equal rounding errors."""
             return (at(STEP, a.again()) - self._sum(self._start(a))) / STEP
 
         spread = self._spread(rounded_slope)
@@ -424,7 +488,11 @@ class Case:
     def run(
         self, route: Callable, dtype: torch.dtype, device: str | torch.device = "cpu"
     ) -> tuple[np.ndarray, Arrays | None]:
-        """Return PyTorch's result by ``route``, and its gradients if there are any."""
+        """Return PyTorch's result by ``route``, and its gradients if there are any.
+
+        ``route`` is one of the functions that :meth:`routes` returns. Gradients are
+        those to inputs and trained parameters by name.
+        """
         self.module.to(device=device, dtype=dtype)
         leaves = {
             name: torch.tensor(v, dtype=dtype, device=device).requires_grad_()
@@ -450,7 +518,10 @@ class Case:
 
 
 class _Hooks(Case):
-    """Inputs and implementations of an encoding that acts inside ``attend``."""
+    """Inputs and implementations of an encoding that acts inside attention.
+
+    Attention is the function ``attend`` of each implementation.
+    """
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of queries, keys and values, and of the layer's input x if needed."""
@@ -475,7 +546,10 @@ class _Hooks(Case):
         return {"causal": self.module.needs_causal or self.shape.is_grouped}
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """Return PyTorch's ``attend`` by every route that serves the encoding."""
+        """Return PyTorch's ``attend`` by every route that serves the encoding.
+
+        A route is a way in which PyTorch computes attention, such as ``"sdpa"``.
+        """
         served = [r for r in routes.ROUTES if self._serves(r)]
         if not (self.shape.is_grouped or trains_flex(device)):
             # Tracing FlexAttention takes seconds.
@@ -506,7 +580,11 @@ class _Hooks(Case):
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run NumPy's ``attend`` on sequence number ``row`` of ``values``."""
+        """Run NumPy's ``attend`` on sequence number ``row`` of ``values``.
+
+        ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
+        roundings.
+        """
         exact = arithmetic.exact
         parameters = {n: exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
@@ -524,7 +602,8 @@ class _Hooks(Case):
     def exact_row(self, values: Arrays, row: int):
         """Run SymPy's ``attend`` on sequence number ``row`` of ``values``.
 
-        The logits are evaluated to numbers first, which makes the run faster.
+        ``values`` are inputs and parameters by name. The logits are evaluated to
+        numbers first, which makes the run faster.
         """
         parameters = {n: _symbolic(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
@@ -571,7 +650,11 @@ class _Layers(_Hooks):
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run two layers of NumPy's ``steps`` on sequence number ``row``."""
+        """Run two layers of NumPy's attention on sequence number ``row``.
+
+        ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
+        roundings.
+        """
         parameters = {n: arithmetic.exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
         mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
@@ -581,9 +664,10 @@ class _Layers(_Hooks):
         return run_layers(reference_steps, hooks, *given, positions, mask=mask)
 
     def exact_row(self, values: Arrays, row: int):
-        """Run two layers of SymPy's ``steps`` on sequence number ``row``.
+        """Run two layers of SymPy's attention on sequence number ``row``.
 
-        Logits and positions are evaluated to numbers at every hook.
+        ``values`` are inputs and parameters by name. Logits and positions are evaluated
+        to numbers at every step.
         """
         parameters = {n: _symbolic(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
@@ -613,7 +697,10 @@ class _Block(Case):
         return {"x": (batch, n, self.heads * self.d)}
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """Return the PyTorch block by its default route and ``"eager"``."""
+        """Return the PyTorch block by its default route and ``"eager"``.
+
+        A route is a way in which PyTorch computes attention.
+        """
         served = {routes.choose_route(self.module.encoding, None): None, "eager": None}
         at = (torch.tensor(self.positions, device=device),)
         at = at if self._takes_positions else ()
@@ -632,7 +719,11 @@ class _Block(Case):
         return self.module(leaves["x"], *at)
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run the NumPy block on sequence number ``row`` of ``values``."""
+        """Run the NumPy block on sequence number ``row`` of ``values``.
+
+        ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
+        roundings.
+        """
         given = {n: values[n] for n in self.parameters} | self.keywords
         if self._takes_positions:
             given["positions"] = np.array(self.positions[row])
@@ -641,7 +732,10 @@ class _Block(Case):
         )
 
     def exact_row(self, values: Arrays, row: int):
-        """Run the SymPy block on sequence number ``row``, at 40-digit positions."""
+        """Run the SymPy block on sequence number ``row``, at 40-digit positions.
+
+        ``values`` are inputs and parameters by name.
+        """
         given = {n: _symbolic(values[n]) for n in self.parameters} | self.keywords
         if self._takes_positions:
             given["positions"] = _symbolic(np.array(self.positions[row]))
@@ -651,7 +745,10 @@ class _Block(Case):
 
 
 def _evaluated_logits(hooks: Hooks, tokens: Tokens) -> Heads:
-    """Logits of SymPy hooks for ``tokens``, evaluated to 40-digit numbers."""
+    """Logits of ``tokens`` with SymPy's ``hooks``, evaluated to 40-digit numbers.
+
+    Hooks are the functions by which an encoding acts on attention.
+    """
     return tuple(matrix.evalf(DIGITS) for matrix in exact_logits(tokens, hooks))
 
 
@@ -704,7 +801,7 @@ def _compare_one(
 
 
 def _shifted(values: Arrays, line: Line, t: sp.Rational) -> Arrays:
-    """Inputs and parameters moved by ``t`` along ``line``, as 40-digit numbers."""
+    """Inputs and parameters moved by ``t`` along a direction, as 40-digit numbers."""
     number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
     shifted = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
     return values | shifted

@@ -1,15 +1,15 @@
 """Comparison of a layer with an encoding under autocast with the same layer in float64.
 
-The layer takes every route that serves the encoding (FlexAttention has no gradient on a
-CPU), with logits a few units wide. The bound is derived, not tuned: the unit roundoff u
-of the dtype is carried through the layer by running it by the route "eager" with every
-rounding that autocast makes of weights, inputs and products (:class:`Rounded`), each as
-large as it can be, up or down at random. The bound of an entry is 8 root mean squares
-of the errors of such runs: independent errors add in squares, and a normal one exceeds
-8 deviations once in 10^15. Taking roundings as large as they can be triples their
-variance, which covers the few that a kernel makes elsewhere and the uncertainty of so
-few samples. Everything else is float32: a sum of n numbers of size one is off by at
-most n² u.
+The layer takes every route (way to compute attention) that serves the encoding
+(FlexAttention has no gradient on a CPU), with logits a few units wide. The bound is
+derived, not tuned. The unit roundoff u of the dtype is carried through the layer: the
+layer is run by the route "eager" with every rounding that autocast makes of weights,
+inputs and products (:class:`Rounded`), each as large as it can be, up or down at
+random. The bound of an entry is 8 root mean squares of the errors of such runs:
+independent errors add in squares, and a normal error exceeds 8 deviations once in
+10^15. Taking roundings as large as they can be triples their variance, which covers the
+few roundings that a kernel makes elsewhere and the uncertainty of so few samples.
+Everything else is float32: a sum of n numbers of size one is off by at most n² u.
 """
 
 import copy
@@ -50,7 +50,11 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare autocast with float64, by every route that serves one configuration."""
+    """Compare a layer under autocast with float64, by every route, and fill ``tally``.
+
+    A route is a way in which PyTorch computes attention. ``variant`` is the
+    configuration (set of options) of the encoding in the layer.
+    """
     # The layers of a variant differ in their route alone, so they share a reference.
     known: dict[tuple, tuple] = {}
     for layer in layers(encoding, variant, seed):
@@ -80,9 +84,10 @@ def compare(
 
 
 def layers(encoding: EncodingRecord, variant: Variant, seed: int) -> Iterator[Module]:
-    """Yield a layer with the encoding for every attention route that serves it.
+    """Yield a layer with the encoding for every route that serves the encoding.
 
-    An encoding that acts outside the layers is in one model, which has no routes.
+    A route is a way in which PyTorch computes attention, such as ``"sdpa"``. For an
+    encoding that acts outside the layers one model is yielded, which has no route.
     """
     for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
@@ -109,7 +114,8 @@ def draw_numbers(
 ) -> Numbers:
     """Draw a layer's parameters, and its input, positions and upstream gradient.
 
-    The matrices among the parameters make logits a few units wide.
+    The matrices among the parameters make logits a few units wide. ``axes`` is the
+    number of coordinates of a position, ``None`` for plain numbers.
     """
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -130,8 +136,9 @@ def reference(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Return a layer's float64 results, and bounds on their errors under autocast.
 
-    The results are those of :func:`run_under_autocast`; autocast is to ``dtype``.
-    ``stored`` is explained at :class:`Rounded`.
+    ``numbers`` are the input, the positions and the upstream gradient. The results are
+    those of :func:`run_under_autocast`; autocast is to ``dtype``. ``stored`` says
+    whether a kernel takes the bias in ``dtype``, as in :class:`Rounded`.
     """
     exact = copy.deepcopy(layer).cpu().double()
     for part in exact.modules():
@@ -152,9 +159,10 @@ def reference(
 def run_under_autocast(
     layer: Module, numbers: Numbers, dtype: torch.dtype, device: torch.device
 ) -> list[Tensor]:
-    """Return a layer's output under autocast, and its gradients.
+    """Return a layer's output under autocast to ``dtype``, and the gradients.
 
-    The gradients are those to the input and to each trained parameter.
+    ``numbers`` are the input, the positions and the upstream gradient. The gradients
+    are those to the input and to each trained parameter.
     """
     return _run(layer.to(device), *(t.to(device) for t in numbers), dtype=dtype)
 
@@ -177,8 +185,8 @@ def _run(
 class _Rounding(torch.autograd.Function):
     """Autograd function that adds a random rounding error to a tensor and its gradient.
 
-    The error is u times the number's size plus half of the dtype's smallest subnormal
-    number, up or down.
+    The error is u, the dtype's unit roundoff, times the number's size plus half of the
+    dtype's smallest subnormal number, up or down.
     """
 
     @staticmethod
@@ -211,12 +219,13 @@ _EXACT = (
 class Rounded(TorchFunctionMode):
     """Torch mode that adds autocast's roundings, at random, to float64 operations.
 
-    Operands and results of products (weights among them) are off by u, and so are the
-    results of the steps between projections and attention. The hooks that compute with
-    angles, tables, gates, their sums and counts are exact: all of that is float32 or
-    better under autocast, too. The exceptions are the attention weights with which a
-    layer's positions are updated and, if ``stored``, the bias: it is then the argument
-    of a kernel, which takes it in ``dtype``.
+    Operands and results of products (weights among them) are off by u, the unit
+    roundoff of ``dtype``, and so are the results of the steps between projections and
+    attention. Hooks are the methods by which an encoding acts on attention. Those that
+    compute with angles, tables, gates, their sums and counts are exact: all of that is
+    float32 or better under autocast, too. The exceptions are the attention weights with
+    which a layer's positions are updated and, if ``stored``, the bias, which is then
+    the argument of a kernel that takes ``dtype``.
     """
 
     def __init__(self, layer: Module, dtype: torch.dtype, *, stored: bool):
@@ -245,9 +254,10 @@ class Rounded(TorchFunctionMode):
         return run
 
     def _with_rounded_bias(self, hook: Callable) -> Callable:
-        """Wrap a ``bias`` hook: subtract the row's largest bias, then round the bias.
+        """Wrap a ``bias`` hook: subtract each query's largest bias, then round.
 
-        Weights do not depend on a constant that is subtracted from a row of logits.
+        The hook is the method that returns an encoding's bias. Weights do not depend on
+        a constant that is subtracted from a query's logits.
         """
 
         def run(tokens):
@@ -258,7 +268,10 @@ class Rounded(TorchFunctionMode):
         return run
 
     def _with_rounded_weights(self, hook: Callable) -> Callable:
-        """Wrap an ``update`` hook, which then gets rounded attention weights."""
+        """Wrap an ``update`` hook, which then gets rounded attention weights.
+
+        The hook is the method that returns the positions of the next layer.
+        """
 
         def run(weights, tokens, mlp_output):
             return hook(self._rounded(weights), tokens, mlp_output)

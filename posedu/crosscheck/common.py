@@ -32,7 +32,11 @@ DEVIATIONS = 8
 
 @dataclass(frozen=True)
 class Row:
-    """Largest error of one kind of comparison, also as a share of the error's bound."""
+    """Largest error of one kind of comparison, also as a share of the error's bound.
+
+    A kind is the pair of implementations that are compared, what is compared (output or
+    gradient), the device and the dtype. ``cases`` is the number of comparisons.
+    """
 
     implementations: str
     what: str
@@ -44,12 +48,16 @@ class Row:
 
     @property
     def ok(self) -> bool:
-        """True if every compared entry stayed within its bound."""
+        """True if every compared number stayed within its bound."""
         return self.used <= 1
 
 
 class Tally:
-    """Largest errors of each kind of comparison, and the number of redrawn inputs."""
+    """Largest errors of each kind of comparison, and the number of redrawn inputs.
+
+    A kind is explained at :class:`Row`. Inputs are redrawn if they are next to a kink,
+    a point where a result has no derivative.
+    """
 
     def __init__(self):
         self.worst: dict[tuple[str, str, str, str], list[float]] = {}
@@ -58,7 +66,12 @@ class Tally:
     def add(
         self, implementations, what, device, dtype, tensor, left, right, bound
     ) -> None:
-        """Add the error of one comparison: of results, or gradients to ``tensor``."""
+        """Add one comparison: the error of ``left`` from ``right``, and its ``bound``.
+
+        ``what`` is ``"forward"`` for outputs, ``"gradient"`` or ``"parameters"`` for
+        gradients to inputs or parameters. ``tensor`` names the compared tensor, and is
+        not stored.
+        """
         where = (str(device), str(dtype).removeprefix("torch."))
         worst = self.worst.setdefault((implementations, what, *where), [0, 0.0, 0.0])
         worst[0] += 1
@@ -102,7 +115,7 @@ def to_numpy(x: torch.Tensor) -> np.ndarray:
 
 
 def rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """Round ``x`` to a dtype, so that both implementations get the same numbers."""
+    """Round ``x`` to a dtype, so that all implementations get the same numbers."""
     return torch.tensor(x).to(dtype).double().numpy()
 
 
@@ -112,7 +125,10 @@ def roundoff(dtype: torch.dtype) -> float:
 
 
 def parameters_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a module's parameters and buffers, by their names in NumPy and SymPy."""
+    """Return a module's parameters and buffers, by their names in NumPy and SymPy.
+
+    In these names "." is replaced by "_".
+    """
     named = [*module.named_parameters(), *module.named_buffers()]
     return {n.replace(".", "_"): p for n, p in named}
 
@@ -120,9 +136,10 @@ def parameters_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def difference(product: Callable[[float], Number]) -> tuple[Number, Number]:
     """Estimate the slope of a smooth function at 0, and the error of the estimate.
 
-    The function may return a number or an array; an array has a slope for each entry.
-    Doubling the step of an eighth-order difference multiplies its error by about 256.
-    The error of the estimate is taken to be a 64th of the change that doubling makes.
+    The function, ``product``, may return a number or an array; an array has a slope for
+    each entry. Doubling the step of an eighth-order difference multiplies its error by
+    about 256. The error of the estimate is taken to be a 64th of the change that
+    doubling makes.
     """
     steps = [n for n, _ in WEIGHTS]
     places = {sign * m * n for sign in (-1, 1) for m in (1, 2) for n in steps}

@@ -75,7 +75,11 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the implementations of one configuration at all head dimensions."""
+    """Compare the implementations of one configuration at all head dimensions.
+
+    The dimensions are ``SIZES``, rounded up to those that the encoding takes.
+    ``variant`` is the configuration (set of options). Errors are added to ``tally``.
+    """
     for d in _sizes(encoding, variant):
         pair = Pair(encoding, variant, d, seed)
         for case in _cases(pair, seed):
@@ -94,7 +98,8 @@ def compare_compiled(
 ) -> None:
     """Compare the compiled PyTorch module with NumPy, for d = 64 (rounded up).
 
-    The inputs have five tokens.
+    The inputs have five tokens. ``variant`` is the configuration (set of options) of
+    the encoding. Errors are added to ``tally``.
     """
     torch.compiler.reset()  # Otherwise the limit of recompilations is soon reached.
     unit = encoding.divisor(variant)
@@ -108,8 +113,9 @@ def ordinary_error(
 ) -> float:
     """Return the largest difference of PyTorch from the reference on ordinary inputs.
 
-    Inputs are standard normal features in float64, at positions 0 … 14 or at the cells
-    of a 5 × 3 grid between 0 and 1, for every configuration in the catalog.
+    Inputs are standard normal features in float64, at positions 0 … 14 or at the points
+    of a 5 × 3 grid between 0 and 1, for every configuration (set of options) of the
+    encoding in the catalog.
 
     Raises
     ------
@@ -163,7 +169,10 @@ class Pair:
         self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
-        """Run the NumPy implementation on features ``x`` at ``positions``."""
+        """Run the NumPy implementation on features ``x`` at ``positions``.
+
+        ``parameters`` replace those of the module.
+        """
         parameters = self.parameters if parameters is None else parameters
         return self.implementation(x, positions, **self.options, **parameters)
 
@@ -171,6 +180,7 @@ class Pair:
         """Return each token's affine map, a matrix T and an added vector, both exact.
 
         The map is found by applying the NumPy implementation to 0 and to unit vectors.
+        ``parameters`` replace those of the module.
         """
         own = () if self.heads is None else (self.heads,)
         shape = (*own, len(positions), self.d)
@@ -180,7 +190,10 @@ class Pair:
         return np.stack(columns, -1) - added[..., None], added
 
     def exact(self, x, positions, gradient):
-        """Return the symbolic implementation's result, and its gradient to ``x``."""
+        """Return the symbolic implementation's result, and its gradient to ``x``.
+
+        ``gradient`` is the upstream gradient, that of a loss to the result.
+        """
         forward, backward = np.empty(x.shape), np.empty(x.shape)
         for place in np.ndindex(x.shape[:-1]):
             head = None if self.heads is None else place[0]
@@ -213,7 +226,10 @@ class Pair:
 
 
 class ReferenceAt:
-    """NumPy implementation at some positions: affine map of each token, and errors."""
+    """NumPy implementation at given positions: affine map of each token, and errors.
+
+    The map is a matrix and an added vector.
+    """
 
     def __init__(self, pair: Pair, positions: np.ndarray):
         self.pair, self.positions = pair, positions
@@ -230,7 +246,11 @@ class ReferenceAt:
         self.angle_error = angle_error[..., None]
 
     def _changes(self, what: str):
-        """Change of each affine map when positions or parameters are perturbed."""
+        """Changes of each affine map by random changes of positions or parameters.
+
+        ``what`` is ``"positions"`` or ``"parameters"``. Each random change gives the
+        change of the matrices and that of the added vectors.
+        """
         parameters, positions = self.pair.parameters, self.positions
         if what == "parameters" and not parameters:
             return [(np.zeros_like(self.t), np.zeros_like(self.added))]
@@ -281,7 +301,7 @@ class ReferenceAt:
 
 
 def _largest_entry(t: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """Largest size of an entry of T and of the added vector, for each token."""
+    """Largest size of an entry of matrix ``t`` and vector ``added``, by token."""
     return np.maximum(np.abs(t).max((-2, -1)), np.abs(added).max(-1))
 
 
@@ -313,7 +333,12 @@ def _compare(
 
 
 def _compare_torch(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
-    """Compare PyTorch's result and gradient to x; return gradients to parameters."""
+    """Compare PyTorch's result and gradient to x; return gradients to parameters.
+
+    ``given`` holds x and the upstream gradient, ``where`` the names of the
+    implementations, the device and the dtype. Errors from ``at`` are added to
+    ``tally``.
+    """
     pair, (implementations, device, dtype), (x, gradient) = at.pair, where, given
     wide = torch.promote_types(dtype, torch.float32)
     module = pair.module.to(device=device, dtype=wide)
@@ -345,9 +370,11 @@ class _Line:
 
 
 def _lines(at: ReferenceAt, gradients, given) -> dict[str, _Line]:
-    """Choose directions of the parameters, along which T changes by 1 at most.
+    """Choose directions of the parameters, along which affine maps change by 1 at most.
 
-    They are the gradient to each parameter, and a random direction of all.
+    They are the gradient to each parameter, and a random direction of all. The maps are
+    those of the tokens: no entry changes by more than 1 for a unit step. ``given``
+    holds inputs and upstream gradient, rounded to each dtype.
     """
     pair = at.pair
     everywhere = {n: pair.rng.normal(size=g.shape) for n, g in gradients.items()}
@@ -358,9 +385,11 @@ def _lines(at: ReferenceAt, gradients, given) -> dict[str, _Line]:
 
 
 def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, float]]:
-    """Reference slopes along ``line`` for the inputs of each dtype, with their errors.
+    """NumPy's slopes along ``line`` for the inputs of each dtype, with their errors.
 
-    All dtypes are computed at once, since the cost is in the table, not the product.
+    ``line`` is a direction of the parameters; ``given`` holds inputs and upstream
+    gradient, rounded to each dtype. All dtypes are computed at once, since the cost is
+    in the table, not the product.
     """
     pair = at.pair
     x, gradient = (np.stack(each) for each in zip(*given.values(), strict=True))
@@ -377,11 +406,12 @@ def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, floa
 def _scaled(at: ReferenceAt, x: np.ndarray, line):
     """Scale a direction to speed 1, and shorten it until the result is nearly linear.
 
-    The speed is the fastest change of an entry of T or of the added vector. The speeds
-    of tensors are added, so that no two cancel: together their effects may be
-    quadratic. Where the speed is small at one point, as at the top of a wave, the line
-    may bend nearby; and an entry may bend more than those that change most. So the line
-    is shortened until no entry's difference shows that it bends.
+    ``line`` is a direction of the parameters. The speed is the fastest change of an
+    entry of a token's affine map, of the matrix or of the added vector. The speeds of
+    tensors are added, so that no two cancel: together their effects may be quadratic.
+    Where the speed is small at one point, as at the top of a wave, the line may bend
+    nearby; and an entry may bend more than the entries that change most. So the line is
+    shortened until no entry's difference shows that it bends.
     """
     speed = max(sum(_speed(at, name, v) for name, v in line.items()), 1e-300)
     scaled = {name: v / speed for name, v in line.items()}
@@ -397,8 +427,10 @@ def _scaled(at: ReferenceAt, x: np.ndarray, line):
 def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
     """Largest change of an entry's slope by a doubled step, relative to roundings.
 
-    If this ratio is at most 1, the slope is off by less than the roundings of the
-    result at its ends, unless both steps are wrong by the same amount.
+    The entries are those of the result at ``x``; the steps go along ``line``, a
+    direction of the parameters. If this ratio is at most 1, the slope is off by less
+    than the roundings of the result at its ends, unless both steps are wrong by the
+    same amount.
     """
     pair = at.pair
 
@@ -415,7 +447,11 @@ def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
 
 
 def _speed(at: ReferenceAt, name: str, direction: np.ndarray) -> float:
-    """Fastest change of an entry of T or of the added vector as one parameter moves."""
+    """Fastest change of an entry of a token's affine map as one parameter moves.
+
+    The map is a matrix and an added vector; the parameter ``name`` moves in
+    ``direction``.
+    """
     size = np.abs(direction).max()
     shifted = {name: at.pair.parameters[name] + _PERTURBATION * direction / size}
     t, added = at.pair.affine(at.positions, at.pair.parameters | shifted)
@@ -424,7 +460,13 @@ def _speed(at: ReferenceAt, name: str, direction: np.ndarray) -> float:
 
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
-    """Compare PyTorch's slope along each direction with the reference's."""
+    """Compare PyTorch's slope along each direction with the reference's.
+
+    ``lines`` are directions of the parameters, with NumPy's slopes; ``slopes`` are
+    PyTorch's gradients to the parameters. ``given`` holds x and the upstream gradient,
+    ``where`` the names of the implementations, the device and the dtype. Errors are
+    added to ``tally``.
+    """
     (implementations, device, dtype), (x, gradient) = where, given
     products, mixed = at.forward(x)[1]
     size = (np.abs(gradient) * (products + mixed)).sum()

@@ -27,7 +27,8 @@ computed by several methods, by name."""
 class WeightErrors:
     """Largest error of FoX's attention weights, by method and sequence length.
 
-    ``sizes`` holds −c of the last token at each length.
+    A method is a way to compute the bias. ``sizes`` holds −c of the last token at each
+    length, where c is the cumulative sum of log gates.
     """
 
     lengths: tuple[int, ...]
@@ -37,10 +38,11 @@ class WeightErrors:
     def bounds(self) -> tuple[float, ...]:
         """Return the error bound of a method that rounds only to float32, by length.
 
-        Each of L additions rounds c by at most u times its size, and a bias is a
-        rounded difference of two such sums. 10 u are allowed for the logits, of which
-        5 is a large one. An error δ of every logit changes a weight by at most
-        e^2δ − 1.
+        A method is a way to compute the bias. Each of L additions rounds c, the
+        cumulative sum of log gates, by at most u (float32's unit roundoff) times its
+        size, and a bias is a rounded difference of two such sums. 10 u are allowed for
+        the logits, of which 5 is a large one. An error δ of every logit changes a
+        weight by at most e^2δ − 1.
         """
         u = roundoff(torch.float32)
         return tuple(
@@ -54,9 +56,9 @@ def weight_errors(
 ) -> WeightErrors:
     """Measure the errors of FoX's attention weights for the last ``rows`` queries.
 
-    The weights are compared with c and softmax in float64. Gates are sigmoids of
-    ``gate_bias`` plus a standard normal number, and their logarithms are float32. The
-    logits are standard normal. The seed is the length.
+    The weights are compared with those of float64. Gates are sigmoids of ``gate_bias``
+    plus a standard normal number, and their logarithms are float32. The logits are
+    standard normal. The seed is the length.
 
     Parameters
     ----------

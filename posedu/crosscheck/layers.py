@@ -20,9 +20,10 @@ def run_layers(
 ) -> Any:
     """Return the attention output of the last of ``layers`` layers.
 
-    ``steps`` is the attention of one implementation, and ``hooks`` is the encoding in
-    that implementation. All layers have the same queries, keys, values and MLP output,
-    so that a layer differs from the one before by its positions alone.
+    ``steps`` is the attention of one implementation, ``hooks`` is the encoding in that
+    implementation, and ``options`` are further arguments of ``steps``. All layers have
+    equal queries, keys, values and MLP output, so that a layer differs from the layer
+    before by its positions alone.
     """
     positions = hooks.locate(positions, mlp_output)
     for _ in range(layers - 1):

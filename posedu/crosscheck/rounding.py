@@ -38,11 +38,12 @@ _EXACT = {np.negative, np.absolute, np.conjugate} | _DECIDING | _CHOOSING
 class Arithmetic:
     """Model of roundings: sizes of errors, random draws, and the decisions at kinks.
 
-    ``stored`` is the relative error of results of hooks and of matrix products, which
-    an implementation may keep in the dtype of the activations (its weights, the bias of
-    the route "sdpa"). ``summed`` is the error of partial sums, relative to the sum of
-    absolute values. ``inner`` is the relative error of all other operations.
-    ``decisions`` are the decisions at kinks, in order.
+    ``stored`` is the relative error of matrix products and of the results of hooks
+    (functions by which an encoding acts on attention). An implementation may keep both
+    in the dtype of the activations. ``summed`` is the error of partial sums, relative
+    to the sum of absolute values. ``inner`` is the relative error of all other
+    operations. ``decisions`` are recorded in order: which side of a kink, a point
+    without a derivative, a number is on.
     """
 
     def __init__(
@@ -64,13 +65,17 @@ class Arithmetic:
 
     @property
     def exact(self) -> "Arithmetic":
-        """Error-free arithmetic that adds its decisions at kinks to this one's."""
+        """Error-free arithmetic that adds its decisions at kinks to this one's.
+
+        A decision is the side of a kink (a point without a derivative) that a number is
+        on.
+        """
         exact = Arithmetic()
         exact.decisions = self.decisions
         return exact
 
     def again(self) -> "Arithmetic":
-        """Return new arithmetic that draws the same errors again, from the first on."""
+        """Return new arithmetic that draws the same errors, from the first one on."""
         return Arithmetic(*self.key)
 
     def wrap(self, x: np.ndarray | np.generic) -> "Rounded":
@@ -91,9 +96,9 @@ class Arithmetic:
     ) -> np.ndarray | float:
         """Draw the rounding errors of the sums that ``function`` computes.
 
-        A sum of n terms has n − 1 partial sums, none of which exceeds the sum of
-        absolute values. Each partial sum rounds independently, and their errors add in
-        squares, whatever the order.
+        ``given`` and ``options`` are the function's arguments. A sum of n terms has n −
+        1 partial sums, none of which exceeds the sum of absolute values. Each partial
+        sum rounds independently, and their errors add in squares, whatever the order.
         """
         if self.summed == 0:
             return 0.0
@@ -104,7 +109,8 @@ class Arithmetic:
     def errors_of_known(self, x: "Rounded") -> np.ndarray | float:
         """Draw rounding errors of the numbers ``x``, which are exact in this model.
 
-        An implementation has to compute these numbers, too, and rounds them.
+        An implementation has to compute these numbers (parameters, or results of
+        parameters alone), too, and rounds them.
         """
         if self.inner == 0 or x.arithmetic.key == self.key or not _is_inexact(x):
             return 0.0
@@ -113,14 +119,22 @@ class Arithmetic:
         return np.where(np.isfinite(size), size, 0.0) * drawn
 
     def store(self, x: Any) -> Any:
-        """Round a hook's result to the precision of stored arrays; of a pair, both."""
+        """Add a random error, that of stored arrays, to a hook's result.
+
+        A hook is a function by which an encoding acts on attention. If it returns a
+        pair, both arrays get errors.
+        """
         if isinstance(x, tuple):
             return tuple(map(self.store, x))
         x = np.asarray(x)
         return self.wrap(x + self.errors(x, self.stored))
 
     def hooks(self, hooks: Hooks) -> Hooks:
-        """Return ``hooks`` with results of stored hooks rounded by :meth:`store`."""
+        """Return ``hooks`` with the results that may be stored rounded at random.
+
+        Hooks are the functions by which an encoding acts on attention. Those in
+        ``STORED_HOOKS`` are rounded by :meth:`store`.
+        """
 
         def storing(hook: Callable) -> Callable:
             return lambda *arguments: self.store(hook(*arguments))
@@ -198,7 +212,10 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _arithmetic(leaves) -> Arithmetic:
-    """Arithmetic of an operation's arrays: the inexact one if exact and inexact mix."""
+    """Model of roundings for an operation, from those of the arrays in ``leaves``.
+
+    If exact and inexact arrays mix, the inexact model is taken.
+    """
     first, *others = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
     if all(other is first for other in others):
         return first

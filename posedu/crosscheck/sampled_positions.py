@@ -1,10 +1,11 @@
 """Comparison of the implementations of an encoding that samples positions.
 
-The PyTorch implementation draws random numbers, and the other two are given the same
-ones. Positions are the same for all rows, different in each row, none, and one; far
-from 0 and real where the encoding takes such positions. The module is cast to each
-dtype, which must change nothing, since positions are float64 or integers in any model.
-There is no gradient to compare, since positions are data.
+The PyTorch implementation draws random numbers, and the NumPy and SymPy implementations
+are given these numbers. Lists of positions are equal for all rows of the batch,
+different in each row, empty, and of a single position; far from 0 and real where the
+encoding takes such positions. The module is cast to each dtype, which must change
+nothing, since positions are float64 or integers in any model. There is no gradient to
+compare, since positions are data.
 
 Integers must agree up to the rounding of one sum. Where draws are real, the bound is
 ``(n + 8) u`` for n tokens, times the relative change of the reference's result when all
@@ -41,7 +42,11 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the implementations of one configuration on lists of positions."""
+    """Compare the implementations of one configuration on lists of positions.
+
+    ``variant`` is the configuration (set of options) of the encoding. Errors are added
+    to ``tally``.
+    """
     for positions in _lines(encoding):
         _compare(tally, encoding, variant, positions, devices, seed, compiled=False)
 
@@ -53,7 +58,11 @@ def compare_compiled(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the compiled PyTorch module with NumPy, on five tokens."""
+    """Compare the compiled PyTorch module with NumPy, on five tokens.
+
+    ``variant`` is the configuration (set of options) of the encoding. Errors are added
+    to ``tally``.
+    """
     torch.compiler.reset()
     line = np.arange(5)
     _compare(tally, encoding, variant, line, devices, seed, compiled=True)
@@ -99,7 +108,10 @@ def _array(t: torch.Tensor) -> np.ndarray:
 
 
 def _exact(encoding, positions, given, options, shape) -> np.ndarray:
-    """Positions from the symbolic implementation as an array, computed row by row."""
+    """Positions from the symbolic implementation as an array, computed row by row.
+
+    ``given`` are the random numbers by name, drawn by the PyTorch implementation.
+    """
     out, implementation = np.empty(shape), encoding.implementation("sympy")
     for row in range(len(out)):
         line = positions if positions.ndim == 1 else positions[row % len(positions)]

@@ -27,12 +27,12 @@ LOG2_E = math.log2(math.e)
 
 
 def as_written(z: Tensor) -> Tensor:
-    """Return log(1 + e^z), computed as it is written."""
+    """Return the softplus log(1 + e^z), computed as the formula is written."""
     return (1 + z.exp()).log()
 
 
 def cut(z: Tensor) -> Tensor:
-    """Return log(1 + e^z) as :func:`as_written`, but z itself where z is above 15."""
+    """Return the softplus log(1 + e^z) as it is written, or z itself for z above 15."""
     return torch.where(z > CUT, z, as_written(z))
 
 
@@ -43,7 +43,7 @@ def cut_in_base_2(z: Tensor) -> Tensor:
 
 
 def stored_in_bfloat16(form: Form) -> Form:
-    """Return ``form``, a softplus, with results rounded to bfloat16 before a sum."""
+    """Return the softplus formula ``form`` with results rounded to bfloat16."""
     return lambda z: form(z).bfloat16().float()
 
 
@@ -74,7 +74,7 @@ class Sticks(Table):
     """Errors of stick-breaking weights, by formula of softplus and size of the logits.
 
     ``weight`` holds the largest error of a weight for each formula, and ``excess`` the
-    largest sum of a row's weights minus 1, both ``[sizes]``. ``bound`` is
+    largest sum of a query's weights, minus 1, both ``[sizes]``. ``bound`` is
     :func:`row_bound`.
     """
 
@@ -84,7 +84,7 @@ class Sticks(Table):
     bound: Float[Array, "sizes"]
 
     def caption(self) -> str:
-        """Return the caption: the formula with the largest row sum, and this sum."""
+        """Return the caption: the formula whose weights of a query add up to most."""
         longest = max(self.excess, key=lambda form: self.excess[form].max())
         return (
             f"Logits up to ±{self.sizes.max():.0f}, compared with float64. With the "
@@ -94,7 +94,7 @@ class Sticks(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head, then a row of largest errors for each softplus formula."""
+        """Yield the column heads, then the largest errors by each softplus formula."""
         yield "softplus", "largest error of a weight", "largest sum of a row, minus 1"
         for form in self.weight:
             worst = self.weight[form].max(), self.excess[form].max()
@@ -106,7 +106,8 @@ def break_sticks(
 ) -> Sticks:
     """Measure stick-breaking weights with every softplus formula, by size of logits.
 
-    The logits are one random pattern, uniform in ± the size, in float32.
+    The logits of ``rows`` queries and ``keys`` keys are one random pattern, uniform
+    from −1 to 1, times each of ``sizes``, in float32.
     """
     generator = torch.Generator().manual_seed(seed)
     pattern = 2 * torch.rand(rows, keys, generator=generator) - 1
@@ -126,7 +127,8 @@ def break_sticks(
 def row_errors(form: Form, logits: Float[Tensor, "rows keys"]) -> tuple[float, float]:
     """Return the largest error of a stick-breaking weight, and the largest row sum − 1.
 
-    Every key of a row takes part. Errors are differences from float64 results.
+    A row holds one query's weights of all keys. ``form`` is the softplus formula that
+    is tested. Errors are differences from float64 results.
     """
     weights = to_numpy((logits - _summed_outwards(form(logits))).exp())
     true, _ = _true(logits)
@@ -135,11 +137,11 @@ def row_errors(form: Form, logits: Float[Tensor, "rows keys"]) -> tuple[float, f
 
 
 def row_bound(logits: Float[Tensor, "rows keys"]) -> float:
-    """Return the bound on the summed errors of a row's weights with ``"log1p"``.
+    """Return the bound on the summed errors of one query's weights with ``"log1p"``.
 
-    The derivation is that of ``eq-stick-bound``: each softplus is off by at most 4u of
-    itself, each addition by u of the sum so far, the difference by u, and the
-    exponential by 2u.
+    ``"log1p"`` is PyTorch's formula of softplus. The derivation is that of
+    ``eq-stick-bound``: each softplus is off by at most 4u of itself, each addition by u
+    of the sum so far, the difference by u, and the exponential by 2u.
     """
     true, spent = _true(logits)
     passed = np.arange(logits.shape[-1], 0, -1)

@@ -92,9 +92,10 @@ def align_positions(
 ) -> np.ndarray:
     """Reshape ``positions`` to broadcast over all axes of ``x`` but the feature axis.
 
-    ``[tokens]`` serves every leading axis of ``x``; ``[batch, tokens]`` gives each
-    sequence of the batch, the first axis of ``x``, its own positions. Positions of
-    ``axes`` coordinates have these in a last axis. Any other shape is refused.
+    Positions ``[tokens]`` serve every leading axis of ``x``; ``[batch, tokens]`` gives
+    each sequence of the batch, the first axis of ``x``, its own positions. With
+    ``axes``, each position has that many coordinates, in one more axis at the end.
+    Positions of any other shape are refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")

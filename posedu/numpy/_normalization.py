@@ -14,15 +14,17 @@ def layer_norm(
     bias: Float[Array, "d_model"] | None,
     epsilon: float,
 ) -> Float[Array, "rows d_model"]:
-    """Layer norm of each row: (row − mean) / √(variance + epsilon) · weight + bias.
+    """Layer norm of each row v: (v − mean) / √(variance + epsilon) · weight + bias.
+
+    The rows are those of ``x``; mean and variance are over the features of a row.
 
     If ``weight`` and ``bias`` are both ``None``, ``x`` is returned unchanged.
 
     Raises
     ------
     TypeError, ValueError
-        A ``weight`` or ``bias`` that holds no floats or has another shape; only one of
-        the two given.
+        A ``weight`` or ``bias`` that holds no floats or is not ``[d_model]``; one of
+        the two without the other.
     """
     if (weight is None) != (bias is None):
         raise ValueError("norm_weight and norm_bias go together; give both or neither")

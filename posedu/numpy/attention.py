@@ -39,10 +39,12 @@ class Projections:
 class Tokens:
     """The queries, keys, values, positions and mask that attention passes to its hooks.
 
-    ``q`` and ``k`` are the results of the hook ``rotate``, ``v`` is the result of the
-    hook ``values``; keys and values are repeated, so that each query head has its own.
-    ``d`` is the head dimension before ``rotate``. ``mask`` is true where query i may
-    attend to key j. ``x`` is the layer's input, ``None`` where it was not given.
+    Hooks are functions by which a positional encoding acts on attention
+    (:class:`Hooks`). ``q`` and ``k`` are the results of the hook ``rotate``, ``v`` is
+    the result of the hook ``values``; keys and values are repeated, so that each query
+    head has its own. ``d`` is the head dimension before ``rotate``. ``mask`` is true
+    where query i may attend to key j. ``x`` is the layer's input, ``None`` where it was
+    not given.
     """
 
     q: Float[Array, "heads queries features"]
@@ -149,7 +151,10 @@ NO_HOOKS = Hooks()
 
 
 def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
-    """Return the layer's input ``tokens.x``, or raise if attention got no ``x``."""
+    """Return the layer's input ``tokens.x``, or raise if attention got no ``x``.
+
+    ``name`` is that of the encoding, for the error message.
+    """
     if tokens.x is None:
         raise ValueError(f"{name} needs the layer's input: give attention x")
     return tokens.x
@@ -158,7 +163,10 @@ def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
 def logits(
     tokens: Tokens, hooks: Hooks = NO_HOOKS
 ) -> Float[Array, "heads queries keys"]:
-    """Attention logits: scaled inner products plus bias, or those of hook ``logits``.
+    """Attention logits: scaled inner products plus bias, or what hook ``logits`` gives.
+
+    A hook is a function by which a positional encoding acts on attention; see
+    :class:`Hooks`.
 
     Raises
     ------
@@ -184,7 +192,11 @@ def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
 
 
 class Steps(NamedTuple):
-    """The results of attention's steps: hook arguments, logits, weights and output."""
+    """Intermediate results of attention: hook arguments, logits, weights and output.
+
+    ``tokens`` are the arguments that attention passes to an encoding's hooks; ``out``
+    is the output of all heads, before the output projection.
+    """
 
     tokens: Tokens
     logits: Float[Array, "heads tokens tokens"]
@@ -340,7 +352,10 @@ def _layer(
     mask: Array | None,
     hooks: Hooks,
 ) -> tuple[Steps, Array]:
-    """Return the intermediate results and the output of one attention layer."""
+    """Return the intermediate results and the output of one attention layer.
+
+    Arguments as :func:`attention`.
+    """
     x = require_floats("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must be [tokens, d_model], got shape {list(x.shape)}")

@@ -80,7 +80,10 @@ def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
 
 
 def require_scaled(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return ``frequencies``, scaled by some method, if all are finite, else raise."""
+    """Return ``frequencies`` if all are finite, else raise.
+
+    Methods such as YaRN compute them by factors that may make them overflow.
+    """
     if not np.isfinite(frequencies).all():
         raise ValueError(
             f"these frequencies and arguments are out of reach: {frequencies}"

@@ -25,14 +25,14 @@ def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Hooks:
 
     Returns
     -------
-    Hooks with ``rotate``, which multiplies queries by the factor. Equation
-    ``def-nope``.
+    Hooks (functions that attention calls) with ``rotate``, which multiplies queries by
+    the factor. Equation ``def-nope``.
 
     Raises
     ------
     TypeError, ValueError
-        A factor that is not finite or neither a number nor ``[heads]``; another number
-        of heads.
+        A factor that is not finite or neither a number nor ``[heads]``; a ``factor``
+        for another number of heads than the layer's.
     """
     if isinstance(factor, Array):
         factor = require_floats("factor", factor)

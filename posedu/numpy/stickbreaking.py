@@ -45,7 +45,7 @@ def break_stick(
         Whether the stick starts at the query's own key (the paper's kernel has both
         settings; its formula starts at the key before the query).
     mask
-        False where a key is to be skipped, such as padding. Default: no key.
+        False where a key is to be skipped, such as padding. Default: no key is skipped.
 
     Returns
     -------
@@ -128,8 +128,8 @@ def stick_breaking(
 
     Returns
     -------
-    Hooks with ``weigh`` and ``mix``, for causal attention. Equation
-    ``def-stick-attention``.
+    Hooks (functions that attention calls) with ``weigh`` and ``mix``, for causal
+    attention. Equation ``def-stick-attention``.
 
     Raises
     ------

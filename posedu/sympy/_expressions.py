@@ -17,7 +17,10 @@ def expression(name: str, value: Any) -> sp.Expr:
 
 
 def expressions(name: str, values: Any) -> Any:
-    """Turn all numbers in nested sequences into SymPy expressions; keep a matrix."""
+    """Turn all numbers in nested sequences into SymPy expressions.
+
+    A matrix is returned as it is.
+    """
     if isinstance(values, str) or not isinstance(values, Iterable | sp.MatrixBase):
         return expression(name, values)
     if isinstance(values, sp.Basic | sp.MatrixBase):

@@ -17,10 +17,11 @@ Heads = tuple[sp.Matrix, ...]
 class Tokens:
     """The queries, keys, values and positions that attention passes to its hooks.
 
-    Tokens are rows. ``q`` and ``k`` are the results of the hook ``rotate``, ``v`` is
-    the result of the hook ``values``, and ``d`` is the head dimension before
-    ``rotate``. ``visible[i]`` lists the keys that query i may attend to, oldest first.
-    ``x`` is the layer's input, ``None`` where it was not given.
+    Hooks are the functions by which an encoding acts on attention. Tokens are rows.
+    ``q`` and ``k`` are the results of the hook ``rotate``, ``v`` is the result of the
+    hook ``values``, and ``d`` is the head dimension before ``rotate``. ``visible[i]``
+    lists the keys that query i may attend to, oldest first. ``x`` is the layer's input,
+    ``None`` where it was not given.
     """
 
     q: Heads
@@ -37,7 +38,7 @@ class Tokens:
         return sp.Matrix(n, n, lambda i, j: entry(i, j) if j in self.visible[i] else 0)
 
     def by_head(self, entry: Callable[[int, int, int], sp.Expr]) -> Heads:
-        """Matrices of ``entry(h, i, j)``, one a head h, 0 where key j is hidden."""
+        """Matrix of ``entry(h, i, j)`` for each head h, 0 where key j is hidden."""
         heads = range(len(self.q))
         return tuple(self.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
 
@@ -115,12 +116,15 @@ NO_HOOKS = Hooks()
 
 
 def logits(tokens: Tokens, hooks: Hooks = NO_HOOKS) -> Heads:
-    """Attention logits of each head: scaled products plus bias, or hook ``logits``.
+    """Attention logits of each head: scaled products of queries and keys, plus bias.
+
+    The bias and the scale are those of ``hooks``, an encoding's functions that act on
+    attention. If there is a hook ``logits``, its result is returned instead.
 
     Raises
     ------
     ValueError
-        A bias for another number of heads.
+        The bias has not as many heads as the queries.
     """
     if hooks.logits is not None:
         return hooks.logits(tokens)
@@ -157,7 +161,9 @@ def steps(
 
     ``q``, ``k`` and ``v`` have a matrix for each head, tokens are rows. With fewer
     key-value heads than query heads, each key-value head serves a group of neighboring
-    query heads. ``positions`` default to 0, 1, 2, …
+    query heads. ``hooks`` are an encoding's functions that act on attention.
+    ``positions`` default to 0, 1, 2, … ``x`` is the layer's input, for hooks that read
+    it.
     """
     n, d = q[0].shape
     positions = range(n) if positions is None else positions
@@ -210,7 +216,8 @@ def attend(
 ) -> Heads:
     """Attention output of given queries, keys and values, without projections.
 
-    The output is ``out`` of :func:`steps`. Equation ``def-hooks``.
+    The output is ``out`` of :func:`steps`, which takes the same arguments; ``hooks``
+    are an encoding's functions that act on attention. Equation ``def-hooks``.
     """
     return steps(q, k, v, hooks, positions=positions, x=x, causal=causal).out
 
@@ -237,10 +244,11 @@ def stack(
 ) -> sp.Matrix:
     """Apply a stack of attention and MLP layers with residual sums and without norms.
 
-    Each layer has the projections of queries, keys and values, a matrix
-    ``[d, d_model]`` for each head; the output projection ``[d_model, heads · d]``; and
-    an MLP, a function of the hidden vectors. ``hooks`` are one encoding's for all
-    layers, or hooks for each layer. See :func:`posedu.numpy.attention.stack`.
+    Each layer has the projections of queries, keys and values, a matrix ``[d,
+    d_model]`` for each head; the output projection ``[d_model, heads · d]``; and an
+    MLP, a function of the hidden vectors. ``hooks`` are an encoding's functions that
+    act on attention, either for all layers or a sequence with those of each layer. See
+    :func:`posedu.numpy.attention.stack`.
     """
     positions = tuple(range(x.rows) if positions is None else positions)
     hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks

@@ -10,12 +10,11 @@ from posedu.sympy.attention import Heads, Hooks
 
 
 def nope(*, factor: sp.Expr | Sequence[sp.Expr] | sp.Matrix = sp.S.One) -> Hooks:
-    """Return the attention hooks of NoPE: attention without positions.
+    """Return the hooks of NoPE, attention without positions.
 
-    Equation ``def-nope``.
-
-    ``factor`` is one expression, or one for each head; see
-    :func:`posedu.numpy.nope.nope`.
+    Hooks are the functions by which an encoding acts on attention; here they multiply
+    the logits by ``factor``, one expression or one for each head. Equation
+    ``def-nope``. See :func:`posedu.numpy.nope.nope`.
     """
     given = expressions("factor", factor)
     own = list(given) if isinstance(given, list | sp.MatrixBase) else None

@@ -52,11 +52,12 @@ def stick_breaking(
     remainder: Remainder,
     sink: sp.Matrix | None = None,
 ) -> Hooks:
-    """Return the attention hooks of stick-breaking attention.
+    """Return the hooks of stick-breaking, the functions by which it acts on attention.
 
-    The weights of :func:`break_stick` replace the softmax. ``sink`` has a row for each
-    head. Arguments as :func:`posedu.numpy.stickbreaking.stick_breaking`. Equation
-    ``def-stick-attention``.
+    The weights of :func:`break_stick` replace the softmax. ``attend_current`` says
+    whether a query attends to its own key, ``remainder`` what gets the weight that the
+    keys leave over. ``sink`` has a value for each head, in rows. See
+    :func:`posedu.numpy.stickbreaking.stick_breaking`. Equation ``def-stick-attention``.
     """
     require_bool("attend_current", attend_current)
     require_choice("remainder", remainder, Remainder)

@@ -76,7 +76,10 @@ class Pairs:
         require_bool("clockwise", self.clockwise)
 
     def features(self, width: int) -> Int[np.ndarray, "two pairs"]:
-        """Return the first and second feature of each pair; first rotates to second."""
+        """Return the first and second feature of each pair of ``width`` features.
+
+        Positive positions rotate the first feature to the second.
+        """
         both = np.stack(pairs(width, layout=self.layout))
         return both[::-1] if self.clockwise else both
 
@@ -145,6 +148,8 @@ class Conversion:
 
     def rows(self, name: str, count: int) -> Int[np.ndarray, "rows"] | None:
         """Return the source index of each row of tensor ``name``, ``None`` if all stay.
+
+        ``count`` is the number of rows.
 
         Raises
         ------
@@ -289,7 +294,11 @@ def convert_file(source: str | Path, target: str | Path, conversion: Conversion)
 def _plan(
     shapes: Mapping[str, tuple[int, ...]], conversion: Conversion
 ) -> Iterator[tuple[str, Int[np.ndarray, "rows"] | None]]:
-    """Yield each tensor's name, and the source indices of its rows or ``None``."""
+    """Yield each tensor's name, and the source index of each row or ``None``.
+
+    ``shapes`` are the tensors' shapes by name. ``None`` means that all rows of the
+    tensor stay in place.
+    """
     plan = {
         name: conversion.rows(name, shape[0] if shape else 0)
         for name, shape in shapes.items()

@@ -15,7 +15,7 @@ from posedu.tools.configs._fields import short_repr
 def padded_positions(
     mask: Bool[np.ndarray, "rows tokens"],
 ) -> Int[np.ndarray, "rows tokens"]:
-    """Return positions that count the real tokens of each row, from 0.
+    """Return positions that count the real tokens of each row (sequence), from 0.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def packed_positions(
 def kept_tokens(
     count: int, *, sinks: int, window: int
 ) -> tuple[Int[np.ndarray, "kept"], Int[np.ndarray, "kept"]]:
-    """Return the tokens that a cache of sinks and a window keeps, and their shifts.
+    """Return the tokens that a cache of first tokens (sinks) and last tokens keeps.
 
     Parameters
     ----------

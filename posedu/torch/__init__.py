@@ -1,4 +1,4 @@
-"""PyTorch implementations: modules to train with, on CPU and GPU."""
+"""PyTorch implementations of positional encodings: modules to train, on CPU or GPU."""
 
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER

@@ -1,4 +1,4 @@
-"""Helpers for custom autograd functions: autocast, and all kinds of derivatives."""
+"""Helpers for custom autograd functions: autocast, saved inputs, more derivatives."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
-    """Return the dtype of autocast on the device of ``x``, ``None`` if it is off."""
+    """Return autocast's dtype on the device of ``x``; ``None`` if autocast is off."""
     kind = x.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
@@ -17,14 +17,14 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """Return a context without autocast on the device of ``x``."""
+    """Return a context manager that turns autocast off on the device of ``x``."""
     if autocast_dtype(x) is None:
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
 
 def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return the tensors in the dtype of autocast, except those in float64."""
+    """Cast tensors to the dtype of autocast, if it is on, except those in float64."""
     dtype = autocast_dtype(tensors[0])
     if dtype is None:
         return tensors
@@ -32,7 +32,10 @@ def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def keep(ctx: Any, inputs: Sequence[object], *outputs: Tensor) -> None:
-    """Save a function's inputs, as :func:`completed` needs them, and ``outputs``."""
+    """Save an autograd function's inputs and ``outputs`` in ``ctx``, for its gradient.
+
+    ``inputs`` may hold tensors and other arguments; :func:`kept` returns them.
+    """
     tensors = [t for t in inputs if isinstance(t, Tensor)]
     ctx.other_inputs = [None if isinstance(t, Tensor) else t for t in inputs]
     ctx.tensor_indices = [n for n, t in enumerate(inputs) if isinstance(t, Tensor)]
@@ -40,13 +43,22 @@ def keep(ctx: Any, inputs: Sequence[object], *outputs: Tensor) -> None:
     ctx.save_for_forward(*tensors)
 
 
+def kept(ctx: Any) -> tuple[list[Any], tuple[Tensor, ...]]:
+    """Return the inputs and outputs that :func:`keep` saved."""
+    inputs, count = list(ctx.other_inputs), len(ctx.tensor_indices)
+    for n, t in zip(ctx.tensor_indices, ctx.saved_tensors, strict=False):
+        inputs[n] = t
+    return inputs, ctx.saved_tensors[count:]
+
+
 def completed(
     reference: Callable[..., Any],
 ) -> Callable[[type[torch.autograd.Function]], type[torch.autograd.Function]]:
-    """Add all further derivatives to an autograd function that has a gradient.
+    """Return a decorator that adds all derivatives to an autograd function.
 
-    ``reference`` computes the same function of the same arguments by operations that
-    PyTorch differentiates. It is used for derivatives of the gradient
+    The decorated class computes its output and its gradient by a kernel of its own.
+    ``reference`` computes the same output from the same arguments by operations that
+    PyTorch differentiates. ``reference`` is used for derivatives of the gradient
     (``create_graph=True`` and ``torch.func``), in forward mode, and under
     ``torch.vmap``; it may need the memory that the kernel saves. The autograd function
     must save its inputs by :func:`keep`.
@@ -55,10 +67,11 @@ def completed(
     def restricted(
         ctx: Any, indices: Sequence[int]
     ) -> tuple[Callable[..., Any], list[Tensor]]:
-        """Return ``reference`` as a function of some arguments, and their values."""
-        inputs = list(ctx.other_inputs)
-        for n, t in zip(ctx.tensor_indices, ctx.saved_tensors, strict=False):
-            inputs[n] = t
+        """Return ``reference`` as a function of some inputs, and these inputs.
+
+        ``indices`` are the places of these inputs among all inputs.
+        """
+        inputs, _ = kept(ctx)
 
         def run(*chosen: Tensor) -> Any:
             arguments = list(inputs)
@@ -84,7 +97,10 @@ def completed(
             return tuple(of_inputs)
 
         def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-            """Return the JVP as a VJP of a VJP: PyTorch refuses nested tangents."""
+            """Return the Jacobian-vector product, computed as a VJP of a VJP.
+
+            Forward mode is not used for it, since PyTorch refuses nested tangents.
+            """
             directions = {n: t for n, t in enumerate(tangents) if t is not None}
             run, inputs = restricted(ctx, list(directions))
             out, vjp = torch.func.vjp(run, *inputs)[:2]

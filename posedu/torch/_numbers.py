@@ -1,4 +1,4 @@
-"""Numbers that a user may give as a tensor, a NumPy array or a list."""
+"""Conversion of numbers from a user (tensor, NumPy array or list) to a tensor."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,14 @@ def as_real_tensor(
 ) -> Tensor:
     """Return ``value`` as a dense, real tensor.
 
-    A tensor stays on its device, an array or a list becomes one on the CPU.
-    ``dtype`` defaults to what :func:`torch.as_tensor` takes: that of an array, and
+    A tensor stays on its device; an array or a list becomes a tensor on the CPU.
+    ``dtype`` defaults to what :func:`torch.as_tensor` takes: the dtype of an array, and
     PyTorch's default for a list of floats.
 
     Raises
     ------
     TypeError
-        No numbers, complex numbers or a sparse tensor.
+        Values that are not numbers, complex numbers or a sparse tensor.
     """
     place = value.device if isinstance(value, Tensor) else "cpu"
     try:

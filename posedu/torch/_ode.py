@@ -39,10 +39,12 @@ def integrate(
     farthest: int,
     largest: float,
 ) -> Tensor:
-    """Return P at each position, float64 ``[*positions, states, width]``.
+    """Return the solution P at each position, float64 ``[*positions, states, width]``.
 
-    Equation ``def-floater``. ``field`` are the inner weights and biases, then the outer
-    ones.
+    Equation ``def-floater``. ``field`` are the weights and biases of the network that
+    gives the slope: those of the inner layer, then those of the outer layer. From one
+    whole position to the next, the solver takes ``steps`` steps with the coefficients
+    ``tableau``, through the time ``delta``.
 
     Raises
     ------
@@ -58,7 +60,10 @@ def integrate(
 
 
 class _Net(NamedTuple):
-    """Weights of the field, transposed; those of the time are separate."""
+    """Transposed weights and biases of the two-layer network that gives the slope.
+
+    The weights of its input "time" are separate: ``a_time`` and ``b_time``.
+    """
 
     a: Tensor
     a_time: Tensor
@@ -69,7 +74,7 @@ class _Net(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """Inputs and hidden units of a stage of a step."""
+    """Inputs and hidden units of the network in one stage of a Runge–Kutta step."""
 
     time: Tensor
     y: Tensor
@@ -85,7 +90,10 @@ def _net(inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor) -
 def _step(
     net: _Net, time: Tensor, p: Tensor, step: Tensor, tableau: str
 ) -> tuple[Tensor, list[_Stage]]:
-    """Return the state after a step, and the stages of the step."""
+    """Take one Runge–Kutta step; return the state after the step, and its stages.
+
+    The step goes from the state ``p`` at ``time`` to ``time + step``.
+    """
     places, rows, weights = _TABLEAUX[tableau]
     stages: list[_Stage] = []
     slopes: list[Tensor] = []
@@ -101,7 +109,7 @@ def _step(
 def _advanced(
     p: Tensor, step: Tensor, weights: Sequence[float], slopes: list[Tensor]
 ) -> Tensor:
-    """Return the state plus the weighted slopes times the step."""
+    """Return the state ``p`` plus ``step`` times the weighted sum of the slopes."""
     for weight, slope in zip(weights, slopes, strict=True):
         if weight:
             p = torch.addcmul(p, step, slope, value=weight)
@@ -109,14 +117,14 @@ def _advanced(
 
 
 class _Sums:
-    """Gradients of the field's parameters, summed over all stages."""
+    """Gradients of the network's parameters, summed over all Runge–Kutta stages."""
 
     def __init__(self, net: _Net):
         self.net = net
         self.totals = [torch.zeros_like(t) for t in net]
 
     def add(self, stages: list[_Stage], to_slopes: Sequence[Tensor]) -> None:
-        """Add the contributions of stages, given the gradients of their slopes."""
+        """Add the gradients from ``stages``, given the gradients of their slopes."""
         times, y, hidden = map(_rows, zip(*map(_with_times, stages), strict=True))
         slope = _rows(to_slopes)
         z = (slope @ self.net.b.T) * (hidden > 0)
@@ -126,7 +134,7 @@ class _Sums:
         self.totals = [t + s for t, s in zip(self.totals, sums, strict=True)]
 
     def finished(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the gradients in the shapes of the parameters."""
+        """Return the sums for inner weight and bias, then for outer weight and bias."""
         a, a_time, a_bias, b, b_time, b_bias = self.totals
         inner = torch.cat((a.T, a_time[:, None]), 1)
         return inner, a_bias, torch.cat((b.T, b_time[:, None]), 1), b_bias
@@ -137,16 +145,17 @@ def _rows(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _with_times(stage: _Stage) -> _Stage:
-    """Return the stage with a time for each state."""
+    """Return the stage with its time expanded to one number for each state."""
     return stage._replace(time=stage.time.expand(*stage.y.shape[:-1], 1))
 
 
 def _step_back(
     net: _Net, step: Tensor, tableau: str, is_on: Sequence[Tensor], g: Tensor
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the gradients of a step's start and of its slopes, given that of its end.
+    """Return the gradients of a Runge–Kutta step's initial state and of its slopes.
 
-    ``is_on`` is true for the hidden units of each stage that are above 0.
+    ``g`` is the gradient of the state after the step. ``is_on`` is true for the hidden
+    units of each stage that are above 0.
     """
     _, rows, weights = _TABLEAUX[tableau]
     to_slopes = [weight * (step * g) for weight in weights]
@@ -160,7 +169,13 @@ def _step_back(
 
 
 class _Places(NamedTuple):
-    """Grid node before each position, and the rest of a step to the position."""
+    """Place of each position between the nodes of the solver's grid of whole steps.
+
+    ``node`` is the index, in the result of :func:`_nodes`, of the last node on the way
+    from 0 to the position, ``time`` the time of this node, and ``rest`` the time from
+    there to the position. ``last`` is the number of whole steps to the farthest
+    position, forwards (key 1) and backwards (key −1).
+    """
 
     last: dict[int, int]
     node: Tensor
@@ -185,7 +200,10 @@ def _places(positions: Tensor, step: float, steps: int) -> _Places:
 def _nodes(
     net: _Net, start: Tensor, last: dict[int, int], step: float, tableau: str
 ) -> Tensor:
-    """Return the states at the multiples of ``step``: 0, 1, … and then 0, −1, …."""
+    """Return the states at the multiples 0, 1, … and then 0, −1, … of ``step``.
+
+    ``last`` is the number of steps from ``start`` in each direction (1 and −1).
+    """
     nodes = []
     for direction, count in last.items():
         own, p = start.new_tensor(direction * step), start

@@ -1,4 +1,4 @@
-"""Checks of tensor arguments, positions as tensors, tables of cosines and sines."""
+"""Helpers for tensors: argument checks, positions as tensors, cosines and sines."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def require_floats(name: str, x: Tensor) -> None:
 
 
 def require_float_dtype(name: str, dtype: torch.dtype) -> None:
-    """Raise unless ``dtype`` is that of real floats of 16 bits or more."""
+    """Raise unless ``dtype`` is a type of real floats of 16 bits or more."""
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"{name} must be a torch.dtype, got {dtype!r}")
     if not dtype.is_floating_point:
@@ -44,7 +44,7 @@ def require_float_dtype(name: str, dtype: torch.dtype) -> None:
 
 
 def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise unless ``x`` is a floating and finite tensor of this shape."""
+    """Raise unless ``x`` is a tensor of finite floats of the given shape."""
     require_floats(name, x)
     if x.shape != shape:
         raise ValueError(f"{name} must be {list(shape)}, got shape {list(x.shape)}")
@@ -58,23 +58,28 @@ def require_all_finite(name: str, x: Tensor) -> None:
 
 
 def may_look(x: Tensor) -> bool:
-    """Return whether values of ``x`` can be read at no cost: on a CPU.
+    """Return whether the values of ``x`` can be read without waiting: on a CPU.
 
-    On another device the program would wait for them.
+    To read values on another device, the program would wait for the device.
     """
     return x.is_cpu and can_read(x)
 
 
 def can_read(x: Tensor) -> bool:
-    """Return whether values of ``x`` exist: not on "meta", under compile or vmap."""
+    """Return whether ``x`` has values: not on "meta", under compile or under vmap."""
     return not (x.is_meta or torch.compiler.is_compiling() or _is_batched(x))
 
 
 def is_transformed(x: Tensor) -> bool:
-    """Return whether ``torch.func`` batches ``x`` or differentiates by it."""
-    if torch.compiler.is_compiling() or not _functorch.is_functorch_wrapped_tensor(x):
+    """Return whether ``torch.func`` batches or differentiates with respect to ``x``."""
+    return is_wrapped(x) and (x.requires_grad or _is_batched(x))
+
+
+def is_wrapped(x: Tensor) -> bool:
+    """Return whether a transform of ``torch.func`` is tracing ``x``."""
+    if torch.compiler.is_compiling():
         return False
-    return x.requires_grad or _is_batched(x)
+    return _functorch.is_functorch_wrapped_tensor(x)
 
 
 def _is_batched(x: Tensor) -> bool:
@@ -141,7 +146,10 @@ def _require_exact_range(positions: range) -> None:
 
 
 def require_input(x: Tensor | None, d_model: int, weight: Tensor) -> Tensor:
-    """Return x, or raise unless ``[batch, tokens, d_model]`` and like the weights."""
+    """Return ``x``; raise unless its shape, dtype and device fit a layer's weights.
+
+    The shape must be ``[batch, tokens, d_model]``.
+    """
     if x is None:
         raise ValueError(f"x must be [batch, tokens, {d_model}], got none")
     require_floats("x", x)
@@ -166,17 +174,18 @@ def as_positions(
     start: int,
     reader: str,
 ) -> Shaped[Tensor, "rows tokens *position"]:
-    """Return positions as int64 or float64, ``[1 or batch, tokens, *shape]``.
+    """Return positions as int64 or float64 tensor, ``[1 or batch, tokens, *shape]``.
 
     ``like`` is ``[batch, …, tokens, d]``; ``shape`` is the shape of one position,
-    ``None`` where any is accepted. Default positions count on from ``start``; an
-    encoding (its name is ``reader``) whose positions have several coordinates has none.
+    ``None`` where any shape is accepted. Default positions count on from ``start``; an
+    encoding (of the name ``reader``) whose positions have several coordinates has no
+    default positions.
 
     Raises
     ------
     TypeError, ValueError
         Positions that are not finite, not exact, on another device or of another
-        shape; none where there is no default.
+        shape; no positions where there is no default.
     """
     if positions is None:
         if shape:
@@ -212,7 +221,7 @@ def as_positions(
 
 
 def from_list(positions: Positions, device: Device) -> Tensor | range:
-    """Return a list of numbers as an exact tensor, a tensor or range unchanged."""
+    """Convert a list of positions to an exact tensor; keep a tensor or range as is."""
     if isinstance(positions, Tensor | range):
         return positions
     if isinstance(positions, str) or not isinstance(positions, Sequence):
@@ -242,8 +251,8 @@ def align_positions(
     """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
 
     ``[tokens]``, ``[1, tokens]`` or a range serves every leading axis of ``x``;
-    ``[batch, tokens]`` gives each row of its first axis positions of its own. Where a
-    position has ``axes`` coordinates, a last axis holds them. Others are refused.
+    ``[batch, tokens]`` gives each index of the first axis its own positions. Where a
+    position has ``axes`` coordinates, a last axis holds them. Other shapes are refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")
@@ -268,21 +277,21 @@ def align_positions(
 def angles(
     positions: Shaped[Tensor, "..."] | range, frequencies: Float[Tensor, "*heads pairs"]
 ) -> Float[Tensor, "*rows tokens pairs"]:
-    """Return position · frequency in float64, for each position and frequency."""
+    """Return float64 angles position · frequency, for all positions and frequencies."""
     return in_float64(positions, frequencies.device)[..., None] * frequencies
 
 
 def in_float64(
     positions: Shaped[Tensor, "..."] | range, device: Device
 ) -> Float[Tensor, "..."]:
-    """Return positions in float64; a range is put on ``device``."""
+    """Return positions as a float64 tensor; a range is put on ``device``."""
     if isinstance(positions, range):
         positions = as_tensor(positions, device)
     return positions.to(torch.float64)
 
 
 def as_tensor(positions: range, device: Device) -> Int[Tensor, "tokens"]:
-    """Return a range, which may be empty, as a tensor on ``device``."""
+    """Return a range of positions (which may be empty) as a tensor on ``device``."""
     steps = torch.arange(length(positions), device=device)
     return positions.start + positions.step * steps
 
@@ -301,10 +310,11 @@ def cos_sin(
 def split_exactly(
     t: Float[Tensor, "*rows n"], dtype: torch.dtype, pieces: int
 ) -> list[Float[Tensor, "*rows n"]]:
-    """Split ``t`` into pieces in ``dtype`` whose sum is ``t``, the largest first.
+    """Split ``t`` into summands in ``dtype`` that add up to ``t``, the largest first.
 
-    In every piece but the last, the numbers of a row are multiples of one power of 2,
-    so that their differences are exact. The gradient flows through the last piece only.
+    ``pieces`` is the number of summands. In every summand but the last, all numbers of
+    a row (the last axis) are multiples of one power of 2, so that their differences are
+    exact. The gradient flows through the last summand only.
     """
     if t.numel() == 0:
         return [t.to(dtype)] * pieces
@@ -324,7 +334,7 @@ def split_exactly(
 def seeded_normal(
     shape: tuple[int, ...], deviation: float, seed: int
 ) -> Float[Tensor, "*shape"]:
-    """Draw normal numbers by a seed, the same on every device, in float32.
+    """Draw normal float32 numbers from a seed, the same numbers on every device.
 
     Raises
     ------

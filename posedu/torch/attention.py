@@ -1,4 +1,4 @@
-"""Attention as a function and as a module, which call the hooks of an encoding."""
+"""Attention as a function and as a module, which call a positional encoding's hooks."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
@@ -16,6 +16,7 @@ from posedu._arguments import (
 )
 from posedu.torch import routes
 from posedu.torch._autograd import lowered, without_autocast
+from posedu.torch._shared import Shared
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -42,7 +43,10 @@ QK_NORMS: tuple[QKNorm, ...] = get_args(QKNorm)
 
 
 class Steps(NamedTuple):
-    """Output, inputs and weights (route "eager" only) of attention."""
+    """Result of attention: the output, the inputs of the hooks, the attention weights.
+
+    ``weights`` is ``None`` unless the route is ``"eager"``.
+    """
 
     out: Float[Tensor, "batch heads queries d_v"]
     tokens: Tokens
@@ -64,9 +68,9 @@ def attend(
     cache: KVCache | None = None,
     route: Route | None = "eager",
 ) -> Float[Tensor, "batch heads tokens d_v"]:
-    """Attention without projections: the output of :func:`steps`.
+    """Return the attention output of given q, k and v, without projections.
 
-    Equation ``def-hooks``. Arguments and errors as :func:`steps`.
+    Equation ``def-hooks``. Arguments and errors as for :func:`steps`.
     """
     return steps(
         *(q, k, v, encoding),
@@ -96,7 +100,7 @@ def steps(
     cache: KVCache | None = None,
     route: Route | None = "eager",
 ) -> Steps:
-    """Attention without projections, with its intermediate results.
+    """Return the attention output of given q, k and v, with intermediate results.
 
     Parameters
     ----------
@@ -122,17 +126,18 @@ def steps(
     require_bool("causal", causal)
     _require_projected(q, k, v, x)
     d_model = None if x is None else x.shape[-1]
-    group = require_heads(q.shape[1], k.shape[1])
+    require_heads(q.shape[1], k.shape[1])
     encoding.require(Sizes(q.shape[1], k.shape[1], q.shape[3], d_model, causal))
     if encoding.needs_x and x is None:
         raise ValueError(f"{type(encoding).__name__} needs the layer's input: give x")
     require_masks(q, key_padding_mask, segments, window, cache)
+    positions, consecutive = _located(positions, encoding, q, cache)
     return _steps(
         (q, k, v),
         encoding,
         positions,
         x,
-        group=group,
+        consecutive=consecutive,
         causal=causal,
         window=window,
         padding=key_padding_mask,
@@ -145,10 +150,10 @@ def steps(
 def _steps(
     projected: tuple[Tensor, Tensor, Tensor],
     encoding: Encoding,
-    positions: Positions | None,
+    positions: Tensor,
     x: Tensor | None,
     *,
-    group: int,
+    consecutive: bool,
     causal: bool,
     window: int | None,
     padding: Tensor | None,
@@ -157,27 +162,21 @@ def _steps(
     route: Route,
     memory: Mapping[str, Tensor] | None = None,
     norm_eps: float | None = None,
+    shared: Shared | None = None,
 ) -> Steps:
-    """Attend, given valid arguments; append to the cache at the end.
+    """Compute attention of projected q, k, v (arguments valid); extend the cache last.
 
-    Autocast applies to the projections only: all else keeps the dtypes of the code.
+    Autocast applies to the projections only; later operations keep their dtypes.
     With ``norm_eps``, rotated queries and keys are normalized before keys are cached.
     """
     q, k, v = lowered(*projected)
     d = q.shape[-1]
-    consecutive = positions is None and (cache is None or cache.consecutive)
-    positions = as_positions(
-        positions,
-        encoding.position_shape if encoding.needs_positions else None,
-        q,
-        start=0 if cache is None else cache.count,
-        reader=type(encoding).__name__,
-    )
+    shared = Shared() if shared is None else shared
     memory = dict(memory or {})
     if x is not None:
         memory |= encoding.remember(x)
     with without_autocast(q):
-        q, k = encoding.rotate(q, k, positions)
+        q, k = encoding.rotate_in_model(q, k, positions, shared)
         if norm_eps is not None:
             q, k = (
                 nn.functional.rms_norm(t, t.shape[-1:], eps=norm_eps) for t in (q, k)
@@ -188,12 +187,10 @@ def _steps(
             extended = cache.appended(k, v, positions, memory, encoding)
             extended.consecutive = consecutive
             (k, v, key_positions), memory = extended.entries, extended.memory
-        if group > 1:
-            k, v = (t.repeat_interleave(group, 1) for t in (k, v))
         tokens = Tokens(
             q=q,
-            k=k,
-            v=v,
+            grouped_k=k,
+            grouped_v=v,
             d=d,
             query_positions=positions,
             key_positions=key_positions,
@@ -204,6 +201,7 @@ def _steps(
             padding=padding,
             segments=segments,
             consecutive=consecutive,
+            shared=shared,
         )
         weights = None
         if route == "eager":
@@ -214,6 +212,24 @@ def _steps(
     if cache is not None and extended is not None:
         cache.copy_from(extended)
     return Steps(out, tokens, weights)
+
+
+def _located(
+    positions: Positions | None,
+    encoding: Encoding,
+    like: Tensor,
+    cache: KVCache | None,
+) -> tuple[Tensor, bool]:
+    """Return positions as a checked tensor, and whether they count on by one."""
+    consecutive = positions is None and (cache is None or cache.consecutive)
+    located = as_positions(
+        positions,
+        encoding.position_shape if encoding.needs_positions else None,
+        like,
+        start=0 if cache is None else cache.count,
+        reader=type(encoding).__name__,
+    )
+    return located, consecutive
 
 
 class Attention(nn.Module):
@@ -330,7 +346,7 @@ class Attention(nn.Module):
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Attend. Equation ``def-attention``.
+        """Return the attention output for the input ``x``. Equation ``def-attention``.
 
         Parameters
         ----------
@@ -372,16 +388,36 @@ class Attention(nn.Module):
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
-        """Return the result of :meth:`forward` and its intermediate results."""
+        """Return the output of :meth:`forward` and the intermediate results."""
         require_input(x, self.d_model, self.q.weight)
         require_masks(x, key_padding_mask, segments, self.window, cache)
+        located, consecutive = _located(positions, self.encoding, x, cache)
+        return self.checked_steps(
+            *(x, located, consecutive, key_padding_mask, segments, cache, Shared())
+        )
+
+    def checked_steps(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        consecutive: bool,
+        key_padding_mask: Tensor | None,
+        segments: Tensor | None,
+        cache: KVCache | None,
+        shared: Shared,
+    ) -> tuple[Tensor, Steps]:
+        """Return the result of :meth:`steps` for arguments that were checked before.
+
+        ``consecutive`` is true if each position is known to be the one before plus 1;
+        ``shared`` holds what the layers of a model share in one forward pass.
+        """
         q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
         steps = _steps(
             (q, k, v),
             self.encoding,
             positions,
             x,
-            group=self.group,
+            consecutive=consecutive,
             causal=self.causal,
             window=self.window,
             padding=key_padding_mask,
@@ -390,6 +426,7 @@ class Attention(nn.Module):
             route=self.route,
             memory=memory,
             norm_eps=self.qk_norm_eps if self.qk_norm == "after" else None,
+            shared=shared,
         )
         return self.finish(steps.out, x), steps
 
@@ -405,7 +442,7 @@ class Attention(nn.Module):
         Float[Tensor, "batch kv_heads tokens d"],
         Mapping[str, Tensor],
     ]:
-        """Return queries, keys, values and per-token state to cache of new tokens."""
+        """Project ``x`` to queries, keys, values and other per-token state to cache."""
         q, k = self.q(x), self.k(x)
         if self.qk_norm == "projection":
             q, k = self._normalized(q, k)
@@ -417,9 +454,10 @@ class Attention(nn.Module):
         return q, k, v, {}
 
     def _normalized(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Return queries and keys after the norms that have gains.
+        """Return queries and keys after RMS norms with gains (QK norm).
 
-        Autocast lowers projections but not gains, whose dtype the norm then has.
+        Autocast lowers the dtype of the projections but not of the gains; the norm is
+        computed in the dtype of the gains.
         """
         assert self.q_norm is not None and self.k_norm is not None
         dtype = self.q_norm.weight.dtype
@@ -430,12 +468,12 @@ class Attention(nn.Module):
         out: Float[Tensor, "batch heads tokens d"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Project the outputs of the heads to the layer's output."""
+        """Concatenate the outputs of the heads and project them to width d_model."""
         return self.o(out.transpose(1, 2).flatten(2))
 
 
 def _require_encoding(encoding: Encoding | None) -> Encoding:
-    """Return the encoding of a layer, or raise if it is none."""
+    """Return ``encoding`` (NoPE for ``None``); raise if a layer cannot use it."""
     if encoding is None:
         return Encoding()
     if not isinstance(encoding, Encoding):
@@ -514,7 +552,7 @@ def require_masks(
 def _require_rows(
     name: str, rows: Tensor, shape: tuple[int, int], like: Tensor
 ) -> None:
-    """Raise unless ``rows`` is a tensor of this shape on the device of ``like``."""
+    """Raise unless a mask or segments have ``shape`` and the device of ``like``."""
     if not isinstance(rows, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(rows).__name__}")
     if rows.layout != torch.strided:

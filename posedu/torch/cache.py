@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.compiler import is_compiling
 
-from posedu._arguments import require_finite
+from posedu._arguments import require_dimension, require_finite
+from posedu.torch._growing import Reserve, grown
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -30,7 +32,7 @@ class KVCache:
     ``remember`` returns.
 
     The cache also records which encoding rotated its keys, since only that encoding
-    may move them. It holds no module and no parameter, but:
+    may move the keys. The cache holds no module and no parameter, but:
 
     - ``identity``, the :class:`~posedu.torch.encoding.Identity` of the encoding, which
       ``copy.deepcopy`` of a model preserves; ``None`` for an empty cache and for keys
@@ -43,13 +45,35 @@ class KVCache:
     original for as long as the angles are equal. A cache and a model that are saved in
     one file also fit each other when they are loaded.
 
-    ``count`` is the number of tokens that were ever appended; default positions go on
-    from there. ``consecutive`` is true while every position was a default one.
-    ``encoding_name`` is the class of the layer's encoding. ``input_encoding`` is the
-    class of the encoding that put positions into the layer's input, if a model has one.
+    ``count`` is the next default position: the number of tokens that were appended,
+    less those that :meth:`drop` removed or :meth:`crop` cut off at the end, plus the
+    common integer shifts of :meth:`move`. ``consecutive`` is true while every position
+    was a default one. ``encoding_name`` is the class of the layer's encoding.
+    ``input_encoding`` is the class of the encoding that put positions into the layer's
+    input, if a model has one.
+
+    Without gradients (``torch.no_grad`` or ``torch.inference_mode``), the cached
+    tensors grow in place, in memory for ``capacity`` tokens: a step then writes the new
+    tokens and copies nothing. A cache that was copied from another shares the memory
+    until both append; the second one to append copies its tokens first. With gradients
+    and under ``torch.compile``, each call copies the cached tokens.
+
+    Parameters
+    ----------
+    capacity
+        Tokens for which memory is reserved at the first call. Default: twice as many as
+        that call has. A cache whose memory is full takes twice as much as it needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A ``capacity`` that is no positive integer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int | None = None) -> None:
+        if capacity is not None:
+            require_dimension("capacity", capacity, 1)
+        self.capacity = capacity
         self.k: Float[Tensor, "batch kv_heads keys features"] | None = None
         self.v: Float[Tensor, "batch kv_heads keys d_v"] | None = None
         self.positions: Shaped[Tensor, "rows keys *position"] | None = None
@@ -60,6 +84,16 @@ class KVCache:
         self.identity: Identity | None = None
         self.rotation: Ranges | None = None
         self.input_encoding: str | None = None
+        self._reserves: dict[str, Reserve | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the contents without the room that is reserved for further tokens."""
+        state = self.__dict__ | {"_reserves": {}}
+        if self._reserves and self.k is not None:
+            for name in ("k", "v", "positions"):
+                state[name] = state[name].clone()
+            state["memory"] = {name: t.clone() for name, t in self.memory.items()}
+        return state
 
     def __len__(self) -> int:
         """Return the number of cached tokens."""
@@ -67,7 +101,7 @@ class KVCache:
 
     @property
     def entries(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values and positions; refused if the cache is empty."""
+        """Cached keys, values and positions; ``ValueError`` if the cache is empty."""
         if self.k is None or self.v is None or self.positions is None:
             raise ValueError("the cache is empty")
         return self.k, self.v, self.positions
@@ -80,7 +114,7 @@ class KVCache:
         memory: Mapping[str, Tensor],
         encoding: Encoding,
     ) -> "KVCache":
-        """Return a new cache of the cached tokens and these; leave this one unchanged.
+        """Return a new cache of the cached and given tokens; leave this cache as is.
 
         Raises
         ------
@@ -89,22 +123,49 @@ class KVCache:
             encoding of another class than that of the cached keys.
         """
         name, state = type(encoding).__name__, encoding.rotation_state()
-        extended = KVCache()
+        extended = KVCache(self.capacity)
         extended.encoding_name, extended.count = name, self.count + k.shape[-2]
         extended.input_encoding = self.input_encoding
         if len(self) == 0:
             extended.identity = encoding.identity
             extended.rotation = tuple(_first_range(t) for t in state)
         if self.k is None:
-            extended.k, extended.v = k.clone(), v.clone()
-            extended.positions = positions.clone()
-            extended.memory = {name: new.clone() for name, new in memory.items()}
-            return extended
+            entries = k[:, :, :0], v[:, :, :0], positions[:, :0]
+            cached_memory = {name: new[:, :0] for name, new in memory.items()}
+        else:
+            self._require_fit(k, v, memory, name)
+            entries, cached_memory = self.entries, self.memory
+            if len(self):
+                is_same = self.identity is encoding.identity
+                extended.identity = encoding.identity if is_same else None
+                extended.rotation = _widened(self.rotation, state)
+
+        def grown_by(name: str, cached: Tensor, new: Tensor, axis: int) -> Tensor:
+            reserve = None if is_compiling() else self._reserves.get(name)
+            both, reserve = grown(cached, new, axis, reserve, self.capacity)
+            extended._reserves[name] = reserve
+            return both
+
+        rows = max(len(entries[2]), len(positions))
+        at, positions = (p.expand(rows, *p.shape[1:]) for p in (entries[2], positions))
+        extended.k = grown_by("k", entries[0], k, 2)
+        extended.v = grown_by("v", entries[1], v, 2)
+        extended.positions = grown_by("positions", at, positions, 1)
+        extended.memory = {
+            name: grown_by(f"memory {name}", cached_memory[name], new, 1)
+            for name, new in memory.items()
+        }
+        return extended
+
+    def _require_fit(
+        self, k: Tensor, v: Tensor, memory: Mapping[str, Tensor], name: str
+    ) -> None:
+        """Raise unless new tokens have what the cached tokens have, in their shapes."""
         if name != self.encoding_name:
             raise ValueError(
                 f"the cache belongs to a layer with {self.encoding_name}, not {name}"
             )
-        cached_k, cached_v, cached_positions = self.entries
+        cached_k, cached_v, _ = self.entries
         _require_alike("keys of [batch, kv_heads, d]", cached_k, k, 2)
         _require_alike("values of [batch, kv_heads, d]", cached_v, v, 2)
         if memory.keys() != self.memory.keys():
@@ -112,22 +173,13 @@ class KVCache:
                 f"the cache holds {[*self.memory]} of each token besides keys and "
                 f"values, the layer needs {[*memory]}"
             )
-        rows = max(len(cached_positions), len(positions))
-        both = (p.expand(rows, *p.shape[1:]) for p in (cached_positions, positions))
-        extended.k = torch.cat((cached_k, k), -2)
-        extended.v = torch.cat((cached_v, v), -2)
-        extended.positions = torch.cat((*both,), 1)
-        extended.memory = {name: self.extended(name, t) for name, t in memory.items()}
-        if len(self):
-            is_same = self.identity is encoding.identity
-            extended.identity = encoding.identity if is_same else None
-            extended.rotation = _widened(self.rotation, state)
-        return extended
+        for name, new in memory.items():
+            _require_alike(name, self.memory[name], new, 1)
 
     def extended(
         self, name: str, new: Shaped[Tensor, "batch tokens *features"]
     ) -> Shaped[Tensor, "batch keys *features"]:
-        """Return the cached ``name`` with ``new`` appended.
+        """Return the cached per-token state ``name`` with that of new tokens appended.
 
         Raises
         ------
@@ -140,11 +192,11 @@ class KVCache:
         return torch.cat((self.memory[name], new), 1)
 
     def copy_from(self, other: "KVCache") -> None:
-        """Replace the contents by those of ``other``, without copying tensors."""
+        """Take the contents of the cache ``other``, without copying tensors."""
         self.__dict__.update(other.__dict__)
 
     def crop(self, start: int | None = None, stop: int | None = None) -> None:
-        """Keep tokens ``start`` … ``stop`` − 1 only, counted as in a slice.
+        """Keep only the cached tokens ``start`` … ``stop`` − 1, counted as in a slice.
 
         ``crop(-400)`` keeps the newest 400 (Transformer-XL's memory). ``crop(0, 10)``
         keeps the first 10; default positions of later tokens then go on from 10.
@@ -162,7 +214,7 @@ class KVCache:
         """Move the cached tokens to other positions, each by its own shift.
 
         Keys are rotated once more, in one pass from the old tensor to a new one, so
-        that a copy of the cache keeps its own. Equation ``def-cache-rerotation``.
+        that a copy of the cache keeps the old keys. Equation ``def-cache-rerotation``.
 
         Above the first layer, the result equals a run at the new positions only if all
         earlier tokens move by the same shift (``thm-cache-stack``) and nothing else
@@ -206,7 +258,7 @@ class KVCache:
         self.count += common_shift or 0
 
     def drop(self, encoding: Encoding, start: int, stop: int) -> None:
-        """Drop tokens ``start`` … ``stop`` − 1, and close the gap.
+        """Drop the cached tokens ``start`` … ``stop`` − 1, and move later tokens back.
 
         Later tokens, cached or new, move back by as many positions as were dropped.
         ``drop(encoding, 4, -1020)`` keeps four sinks and a window (arXiv 2309.17453).
@@ -237,7 +289,7 @@ class KVCache:
         self.count -= gap
 
     def _require_rotated_by(self, encoding: Encoding) -> None:
-        """Raise unless an encoding rotated all the keys, by the angles it has now."""
+        """Raise unless ``encoding`` rotated all cached keys, by its present angles."""
         if not isinstance(encoding, Encoding):
             raise TypeError(
                 f"encoding must be that of the layer, got {type(encoding).__name__}"
@@ -269,7 +321,7 @@ class KVCache:
             )
 
     def detach(self) -> None:
-        """Let no gradient flow into the cached tensors."""
+        """Detach the cached tensors, so that no gradient flows into them."""
         if self.k is not None:
             self.k, self.v, self.positions = (t.detach() for t in self.entries)
             self.memory = {name: t.detach() for name, t in self.memory.items()}
@@ -278,7 +330,7 @@ class KVCache:
 def _as_shifts(
     encoding: Encoding, shifts: float | Positions, k: Tensor
 ) -> Shaped[Tensor, "rows keys *position"]:
-    """Return one shift for each key, of as many coordinates as a position has."""
+    """Return one position shift for each key, with the coordinates of a position."""
     shape, name = encoding.position_shape, type(encoding).__name__
     if not isinstance(shifts, Real):
         return as_positions(cast(Positions, shifts), shape, k, start=0, reader=name)
@@ -293,7 +345,7 @@ def _as_shifts(
 
 
 def _require_exact(shift: float) -> None:
-    """Raise unless a shift of all tokens is finite and exact in float64."""
+    """Raise unless a position shift of all tokens is finite and exact in float64."""
     too_large = isinstance(shift, Integral) and abs(shift) >= 2**53
     if too_large or abs(require_finite("shifts", shift)) >= 2**53:
         raise ValueError(
@@ -302,16 +354,16 @@ def _require_exact(shift: float) -> None:
 
 
 def _first_range(t: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a copy of ``t`` as the smallest and the largest value so far."""
+    """Return a copy of ``t`` twice: as the smallest and as the largest value so far."""
     value = t.detach().clone()
     return value, value
 
 
 def _widened(old: Ranges | None, state: tuple[Tensor, ...]) -> Ranges | None:
-    """Return the ranges that also cover ``state``, ``None`` if shapes changed.
+    """Widen (smallest, largest) ranges to cover ``state``; ``None`` if shapes changed.
 
-    A range is widened in place of a comparison, for which a device would have to wait
-    and a compiler could not trace the branch.
+    Ranges are widened rather than compared: for a comparison a device would have to
+    wait, and a compiler could not trace the branch.
     """
     if old is None or [low.shape for low, _ in old] != [t.shape for t in state]:
         return None
@@ -322,7 +374,7 @@ def _widened(old: Ranges | None, state: tuple[Tensor, ...]) -> Ranges | None:
 
 
 def _is_constant(rotation: Ranges | None, state: tuple[Tensor, ...]) -> bool:
-    """Return whether ``state`` is all that the ranges cover, as far as can be read."""
+    """Return whether every range is just the value in ``state``, as far as readable."""
     if rotation is None or len(rotation) != len(state):
         return False
     for (low, high), t in zip(rotation, state, strict=True):
@@ -336,7 +388,7 @@ def _is_constant(rotation: Ranges | None, state: tuple[Tensor, ...]) -> bool:
 
 
 def _require_alike(name: str, cached: Tensor, new: Tensor, token_axis: int) -> None:
-    """Raise unless two tensors differ in nothing but the number of tokens."""
+    """Raise unless the cached and the new tensor differ only in their token counts."""
     if _kind(cached, token_axis) != _kind(new, token_axis):
         old_shape, old_dtype, old_device = _kind(cached, token_axis)
         shape, dtype, device = _kind(new, token_axis)
@@ -349,5 +401,5 @@ def _require_alike(name: str, cached: Tensor, new: Tensor, token_axis: int) -> N
 def _kind(
     t: Tensor, token_axis: int
 ) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
-    """Return the shape without the token axis, the dtype and the device."""
+    """Return a tensor's shape without the token axis, its dtype and its device."""
     return (*t.shape[:token_axis], *t.shape[token_axis + 1 :]), t.dtype, t.device

@@ -1,4 +1,7 @@
-"""Hooks through which an encoding acts on attention; by default each does nothing."""
+"""Hooks: methods by which a positional encoding acts on attention and on a model.
+
+The default hooks are those of plain attention without positions.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
+from posedu.torch._shared import Shared
 from posedu.torch._tensors import Positions, split_exactly
+from posedu.torch.tiled_attention import Limits, by_group, per_head
 
 MODEL_HOOKS = ("locate", "embed", "enter", "update")
 LAYER_HOOKS = (
@@ -23,7 +28,10 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Sizes(NamedTuple):
-    """Sizes of an attention layer. ``d_model`` is ``None`` outside a layer."""
+    """Sizes of an attention layer; ``d_model`` is ``None`` if no width is known.
+
+    ``d`` is the head dimension; ``causal`` is true if no query attends to a later key.
+    """
 
     heads: int
     kv_heads: int
@@ -34,20 +42,21 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokens:
-    """The inputs of the hooks between queries and keys.
+    """Queries, keys, values, positions and masks: the inputs of an encoding's hooks.
 
-    ``q`` and ``k`` are the results of the hook ``rotate`` and ``v`` that of ``values``,
-    with as many heads of ``k`` and ``v`` as of ``q``; ``d`` is the head dimension
-    before ``rotate``. Keys, values, key positions and ``memory`` (the per-token state
-    that the encoding's ``remember`` returned) include those of the cache; the last
-    query belongs to the last key. Positions are ``[1 or batch, tokens, *position]``;
-    ``consecutive`` is true if each is known to be the one before plus 1. ``x`` is the
-    layer's input for the new tokens, ``None`` if it was not given.
+    Hooks are the methods by which an encoding acts on attention. ``q`` and ``k`` are
+    the results of the hook ``rotate`` and ``v`` that of ``values``, with as many heads
+    of ``k`` and ``v`` as of ``q``; ``d`` is the head dimension before ``rotate``. Keys,
+    values, key positions and ``memory`` (the per-token state that the encoding's
+    ``remember`` returned) include those of the cache; the last query belongs to the
+    last key. Positions are ``[1 or batch, tokens, *position]``; ``consecutive`` is true
+    if each position is known to be the previous one plus 1. ``x`` is the layer's input
+    for the new tokens, ``None`` if it was not given.
     """
 
     q: Float[Tensor, "batch heads queries features"]
-    k: Float[Tensor, "batch heads keys features"]
-    v: Float[Tensor, "batch heads keys d_v"]
+    grouped_k: Float[Tensor, "batch kv_heads keys features"]
+    grouped_v: Float[Tensor, "batch kv_heads keys d_v"]
     d: int
     query_positions: Shaped[Tensor, "rows queries *position"]
     key_positions: Shaped[Tensor, "rows keys *position"]
@@ -58,55 +67,46 @@ class Tokens:
     padding: Bool[Tensor, "batch keys"] | None = None
     segments: Int[Tensor, "batch keys"] | None = None
     consecutive: bool = False
+    shared: Shared = field(default_factory=Shared)
+
+    @property
+    def keys(self) -> int:
+        """Number of keys, those of the cache included."""
+        return self.grouped_k.shape[2]
+
+    @property
+    def k(self) -> Float[Tensor, "batch heads keys features"]:
+        """Key of each query head: ``grouped_k``, repeated within groups of heads."""
+        return per_head(self.grouped_k, self.q)
+
+    @property
+    def v(self) -> Float[Tensor, "batch heads keys d_v"]:
+        """Value of each query head: ``grouped_v``, repeated within groups of heads."""
+        return per_head(self.grouped_v, self.q)
 
     @property
     def offsets(self) -> Shaped[Tensor, "rows 1 queries keys *position"]:
-        """Query position minus key position, for all heads."""
+        """Query position minus key position of every (query, key) pair."""
         return (
             self.query_positions[:, None, :, None] - self.key_positions[:, None, None]
         )
 
     @property
-    def is_limited(self) -> bool:
-        """True if the mask hides more than later keys."""
-        limited = self.padding is not None or self.segments is not None
-        return limited or (self.window is not None and self.window < self.k.shape[2])
-
-    @property
-    def is_plain(self) -> bool:
-        """True if the mask hides nothing, or the later keys of a square alone."""
-        queries, keys = self.q.shape[2], self.k.shape[2]
-        return not self.is_limited and (
-            not self.causal or queries == keys or queries == 1
-        )
-
-    @property
-    def is_open(self) -> bool:
-        """True if every query may attend to every key."""
-        return self.is_plain and (not self.causal or self.q.shape[2] == 1)
+    def limits(self) -> Limits:
+        """Limits of attention: causality, window, padding and segments."""
+        return Limits(self.causal, self.window, self.padding, self.segments)
 
     @property
     def mask(self) -> Bool[Tensor, "rows 1 queries keys"]:
-        """True where a query may attend to a key."""
-        queries, keys = self.q.shape[2], self.k.shape[2]
-        mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=self.q.device)
-        if self.causal:
-            mask = mask.tril(keys - queries)
-        if self.window is not None:
-            mask = mask.triu(keys - queries - self.window + 1)
-        if self.padding is not None:
-            mask = mask & ~self.padding[:, None, None, :]
-        if self.segments is not None:
-            same = (
-                self.segments[:, None, -queries:, None] == self.segments[:, None, None]
-            )
-            mask = mask & same
-        return mask
+        """Boolean attention mask, true where a query may attend to a key."""
+        queries, keys = self.q.shape[2], self.keys
+        every = slice(0, queries), slice(0, keys)
+        return self.limits.allowed(*every, queries, keys, self.q.device)
 
     def running_sum(
         self, amounts: Float[Tensor, "batch keys heads"]
     ) -> Float[Tensor, "batch heads keys"]:
-        """Cumulative sums over the tokens, in float64; padding adds nothing.
+        """Cumulative sums of ``amounts`` over tokens, in float64; padding adds nothing.
 
         With segments, a difference of two sums within a segment is a sum over tokens of
         this segment alone.
@@ -127,7 +127,7 @@ def softmax(
 ) -> Float[Tensor, "batch heads queries keys"]:
     """Return weights proportional to exp(logit) over the keys that ``mask`` allows.
 
-    A row without an allowed key, or whose logits are all −∞, gets zeros. Equation
+    A query without an allowed key, or whose logits are all −∞, gets zeros. Equation
     ``def-softmax``.
     """
     hidden = ~mask | (logits == -torch.inf)
@@ -137,8 +137,9 @@ def softmax(
 class Identity:
     """Identity of an encoding, to compare with ``is``; a copy is the same object.
 
-    A deep copy of an encoding thus has the identity of the original. Pickling keeps it
-    within one file: an encoding and a cache that are saved together still match.
+    A deep copy of an encoding thus has the identity of the original. Pickling keeps
+    the identity within one file: an encoding and a cache that are saved together still
+    match.
     """
 
     def __copy__(self) -> "Identity":
@@ -151,13 +152,16 @@ class Identity:
 class Encoding(nn.Module):
     """A positional encoding: a module that overrides the hooks that it uses.
 
-    With no hook overridden it is no encoding at all (NoPE). Its attributes state what
-    it needs of a layer, and :meth:`require` compares them: ``heads``, ``d`` and
-    ``d_model`` where they matter, ``needs_causal``, ``needs_x`` (the layer's input).
-    ``position_shape`` is the shape of one position in the layers: ``()`` for a number.
+    Hooks are the methods by which an encoding acts on attention or on a model. With no
+    hook overridden, the module is no encoding at all (NoPE). The attributes state what
+    the encoding needs of a layer, and :meth:`require` compares them with the layer's:
+    ``heads``, ``d`` and ``d_model`` where they matter, ``needs_causal``, ``needs_x``
+    (the layer's input). ``position_shape`` is the shape of one position in the layers:
+    ``()`` for a number.
 
     ``hooks`` are the names of the hooks that the encoding uses: those that its class
-    overrides. A constructor may remove some, where a class has several forms.
+    overrides. A constructor may remove names from ``hooks``, if the class has forms
+    that do not use all hooks.
 
     A model (:class:`posedu.torch.transformer.Transformer`) calls the hooks ``locate``
     and ``embed`` once, ``enter`` and ``update`` in each layer; each attention layer
@@ -177,29 +181,36 @@ class Encoding(nn.Module):
         self.identity = Identity()
 
     def uses(self, hook: str) -> bool:
-        """Return whether this encoding uses the named hook."""
+        """Return whether this encoding uses the named hook.
+
+        Hooks are the methods by which an encoding acts on attention or on a model.
+        """
         if hook not in _HOOKS:
             raise ValueError(f"hook must be one of {', '.join(_HOOKS)}, got {hook!r}")
         return hook in self.hooks
 
     @property
     def needs_positions(self) -> bool:
-        """True if a hook of the layers reads positions."""
+        """True if the encoding uses a hook (method) that an attention layer calls."""
         return any(map(self.uses, LAYER_HOOKS))
 
     @property
     def given_shape(self) -> tuple[int, ...]:
-        """Shape of one position as it is given to a model."""
+        """Shape of one position that a caller gives to a model.
+
+        ``()``, a number, if the hook ``locate`` makes the layers' positions from it.
+        """
         return () if self.uses("locate") else self.position_shape
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless a layer fulfils the needs of this encoding.
+        """Raise unless an attention layer of these sizes can use this encoding.
 
         Raises
         ------
         ValueError
-            Another head dimension, width or number of heads; a layer that is not
-            causal where that is needed.
+            A layer with a head dimension, width or number of heads other than those for
+            which the encoding was made; a layer that is not causal, for an encoding
+            that needs a causal one.
         """
         for name in ("heads", "d", "d_model"):
             needed, given = getattr(self, name), getattr(layer, name)
@@ -218,7 +229,7 @@ class Encoding(nn.Module):
         positions: Shaped[Tensor, "rows tokens *position"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Tensor:
-        """Return the positions for the layers of a model with the input ``x``."""
+        """Return the positions for a model's layers from those of its input ``x``."""
         return positions
 
     def embed(
@@ -230,7 +241,7 @@ class Encoding(nn.Module):
     def enter(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Tensor
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Change the hidden states at the entry of each layer."""
+        """Change the hidden states before each layer of a model."""
         return x
 
     def rotate(
@@ -245,24 +256,33 @@ class Encoding(nn.Module):
         """Rotate, or otherwise change, queries and keys, each by its own position."""
         return q, k
 
+    def rotate_in_model(
+        self, q: Tensor, k: Tensor, positions: Tensor, shared: Shared
+    ) -> tuple[Tensor, Tensor]:
+        """Return the result of :meth:`rotate`, with a table made once for all layers.
+
+        An encoding without such a table does not use ``shared``.
+        """
+        return self.rotate(q, k, positions)
+
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d_v"]:
-        """Change the values, each by its own position."""
+        """Change the value vectors, each by the position of its token."""
         return v
 
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
-        """Per-token state to cache besides k and v."""
+        """Return the per-token state, of the input ``x``, to cache besides k and v."""
         return {}
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the numbers that fix the angles of cached keys.
+        """Return the tensors that determine the rotation angles of cached keys.
 
-        A cache compares them, since it may move its keys only by the angles by which
-        they were rotated. By default: parameters and buffers of an encoding that
-        overrides ``move_keys``.
+        A cache compares these tensors, since it may move its keys only by the angles by
+        which the keys were rotated. By default: parameters and buffers of an encoding
+        that overrides ``move_keys``.
         """
         if not self.uses("move_keys"):
             return ()
@@ -273,7 +293,7 @@ class Encoding(nn.Module):
         k: Float[Tensor, "batch kv_heads keys features"],
         shifts: Shaped[Tensor, "rows keys *position"],
     ) -> Float[Tensor, "batch kv_heads keys features"]:
-        """Return cached keys as they would be at other positions, by a shift of each.
+        """Return cached keys moved to other positions, each by its own shift.
 
         Keys into which no position enters are returned as they are.
 
@@ -291,7 +311,7 @@ class Encoding(nn.Module):
         return k
 
     def scale(self, d: int) -> float:
-        """Return the factor of the inner products, for a head dimension d."""
+        """Return the factor of the inner products q · k, for a head dimension d."""
         return d**-0.5
 
     def fold(
@@ -300,14 +320,18 @@ class Encoding(nn.Module):
         tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "key_rows heads keys"]]
         | None
     ):
-        """Return a bias as a float64 number of each query plus one of each key.
+        """Return float64 query terms and key terms whose sum is the bias, or ``None``.
 
-        An encoding with such a bias needs no ``bias`` and no ``score_mod``.
+        ``None`` if the bias is no such sum. An encoding that returns terms needs no
+        ``bias`` and no ``score_mod``.
         """
         return None
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows #heads queries keys"] | None:
-        """Return a term to add to the scaled logits, or ``None``."""
+        """Return the bias to add to the scaled inner products, or ``None`` for no bias.
+
+        By default the bias is the sum of the query and key terms of :meth:`fold`.
+        """
         summands = self.fold(tokens)
         if summands is None:
             return None
@@ -316,11 +340,17 @@ class Encoding(nn.Module):
         return (a[..., :, None] + c[..., None, :]) + (b[..., :, None] + d[..., None, :])
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
-        """Return the bias by offset, the largest first, if no more decides the bias."""
+        """Return the bias of each offset, the largest offset first, or ``None``.
+
+        ``None`` if the bias depends on more than the offset (query minus key position).
+        """
         return None
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """Return the bias as FlexAttention's ``score_mod``; ``None``: use ``bias``."""
+        """Return a FlexAttention ``score_mod`` that adds the bias, or ``None``.
+
+        By default it adds the terms of :meth:`fold`; ``None`` if there are none.
+        """
         summands = self.fold(tokens)
         if summands is None:
             return None
@@ -335,15 +365,15 @@ class Encoding(nn.Module):
         )
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the scaled inner products plus the bias."""
-        products = tokens.q @ tokens.k.mT * self.scale(tokens.d)
+        """Return the logits: scaled products of queries and keys, plus the bias."""
+        products = by_group(tokens.q, tokens.grouped_k.mT) * self.scale(tokens.d)
         bias = self.bias(tokens)
         return products if bias is None else products + bias
 
     def weigh(
         self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries columns"]:
-        """Turn logits into weights."""
+        """Return the attention weights of logits; by default the masked softmax."""
         return softmax(logits, tokens.mask)
 
     def mix(
@@ -352,17 +382,20 @@ class Encoding(nn.Module):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Combine the values by the weights."""
+        """Combine the values by the attention weights; by default a weighted sum."""
         return weights @ v
 
     def output(
         self, out: Float[Tensor, "batch heads tokens d_v"], positions: Positions
     ) -> Float[Tensor, "batch heads tokens d_v"]:
-        """Change the attention output, by the query's position."""
+        """Change the attention output of each token by the position of its query."""
         return out
 
     def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
-        """Attend by the encoding's own kernel, for the route "fused"."""
+        """Compute attention by the encoding's own kernel.
+
+        Attention with the route (code path) ``"fused"`` calls it.
+        """
         raise NotImplementedError
 
     def update(
@@ -371,23 +404,26 @@ class Encoding(nn.Module):
         tokens: Tokens,
         mlp_output: Float[Tensor, "batch queries d_model"],
     ) -> Tensor:
-        """Return the positions for the next layer."""
+        """Return the positions that a model's next layer uses."""
         return tokens.query_positions
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """Refuse the call: only a layer or :func:`attend` can use an encoding."""
+        """Raise ``TypeError``: only a layer or :func:`attend` can use an encoding."""
         raise TypeError(
             f"{type(self).__name__} is no function of tensors: give it to "
             "posedu.torch.attend(q, k, v, encoding) or to a layer"
         )
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """Register a parameter, unless its name is that of a hook."""
+        """Register a parameter; raise if its name is that of a hook.
+
+        Hooks are the methods by which an encoding acts on attention or on a model.
+        """
         if name in _HOOKS:
             raise AttributeError(f"{name!r} is a hook: give the parameter another name")
         super().register_parameter(name, param)
 
 
 def _overrides(kind: type[Encoding], hook: str) -> bool:
-    """Return whether a class overrides a hook."""
+    """Return whether a class overrides the named hook (method) of :class:`Encoding`."""
     return getattr(kind, hook) is not getattr(Encoding, hook)

@@ -1,4 +1,4 @@
-"""Frequencies of the pairs of features."""
+"""Angular frequencies of the pairs of features (RoPE, sinusoidal encoding)."""
 
 import torch
 from jaxtyping import Float
@@ -11,9 +11,10 @@ from posedu._arguments import Spacing, require_base, require_choice, require_dim
 def frequencies(
     d: int, *, base: float = 10000.0, spacing: Spacing = "paper", device: Device = None
 ) -> Float[Tensor, "pairs"]:
-    """Angular frequencies of the d/2 pairs in float64. Equation ``def-frequencies``.
+    """Angular frequencies of the d/2 pairs of features, in float64.
 
-    See :func:`posedu.numpy.frequencies.frequencies`, which states the two ``spacing``.
+    Equation ``def-frequencies``. See :func:`posedu.numpy.frequencies.frequencies`,
+    which explains the two values of ``spacing``.
     """
     require_dimension("d", d)
     if not torch.compiler.is_compiling():  # Under a compiler, base may be symbolic.

@@ -99,7 +99,7 @@ class LanguageModel(nn.Module):
         segments: Int[Tensor, "batch tokens"] | None = None,
         caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "batch tokens vocab_size"]:
-        """Return the logits of the token that follows each token.
+        """Return the logits of the next token, after each token.
 
         Parameters
         ----------
@@ -137,10 +137,10 @@ class LanguageModel(nn.Module):
         top_k: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Integer[Tensor, "batch total"]:
-        """Return the prompts and ``max_new_tokens`` further tokens of each.
+        """Return the prompts, each continued by ``max_new_tokens`` generated tokens.
 
-        Keys and values are cached; the logits of every step are those of a full run.
-        The model is in evaluation mode meanwhile.
+        Keys and values are cached; the logits of every step equal those of a run over
+        the whole sequence. The model is in evaluation mode while it generates.
 
         Parameters
         ----------
@@ -150,8 +150,8 @@ class LanguageModel(nn.Module):
             Number of tokens to append to each prompt.
         positions
             Positions of the prompt *and* of the new tokens, as for :meth:`forward`.
-            Default 0, 1, 2, …; encodings whose positions have several coordinates need
-            them.
+            Default 0, 1, 2, …; encodings whose positions have several coordinates have
+            no default.
         temperature
             0 (default): the most probable token. Above 0: a sample by the probabilities
             softmax(logits / temperature).
@@ -183,7 +183,7 @@ class LanguageModel(nn.Module):
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
-            caches = self.transformer.caches()
+            caches = self.transformer.caches(capacity=total)
             result = new = tokens.to(torch.int64)
             while result.shape[1] < total:
                 start, count = result.shape[1] - new.shape[1], new.shape[1]
@@ -197,7 +197,7 @@ class LanguageModel(nn.Module):
         return result
 
     def _require_tokens(self, tokens: Tensor) -> None:
-        """Raise unless tokens are ``[batch, tokens]`` and in the vocabulary."""
+        """Raise unless tokens are integers ``[batch, tokens]`` from the vocabulary."""
         if not isinstance(tokens, Tensor):
             raise TypeError(
                 f"tokens must be a torch.Tensor, got {type(tokens).__name__}"
@@ -226,7 +226,7 @@ class LanguageModel(nn.Module):
     def _require_sampling(
         self, temperature: float, top_k: int | None, generator: torch.Generator | None
     ) -> None:
-        """Raise unless the options of ``generate`` fit each other."""
+        """Raise unless ``temperature``, ``top_k`` and ``generator`` are valid."""
         require_not_negative("temperature", temperature)
         if not isinstance(generator, torch.Generator | None):
             raise TypeError(
@@ -244,12 +244,12 @@ class LanguageModel(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        """Return whether the head is tied, for the printed module."""
+        """Return the argument ``tied`` as text, which ``print(model)`` shows."""
         return f"tied={self.tied}"
 
 
 def _as_tensor(positions: Positions | None, device: Device) -> Tensor | None:
-    """Return positions as a tensor, if there are any."""
+    """Return positions as a tensor on ``device``; ``None`` stays ``None``."""
     if positions is None:
         return None
     exact = from_list(positions, device)
@@ -257,9 +257,10 @@ def _as_tensor(positions: Positions | None, device: Device) -> Tensor | None:
 
 
 def _token_axis(positions: Tensor, shape: tuple[int, ...] | None, total: int) -> int:
-    """Return the token axis of positions of ``shape``, or raise if it is not ``total``.
+    """Return the token axis of ``positions``; raise unless its length is ``total``.
 
-    Positions that no encoding reads have no shape; the first axis that fits is taken.
+    ``shape`` is that of one position. It is ``None`` if no encoding reads positions;
+    the first axis of length ``total`` is then taken.
     """
     if shape is None:
         axis = 0 if positions.shape[:1] == (total,) else 1
@@ -279,7 +280,7 @@ def _next_token(
     top_k: int | None,
     generator: torch.Generator | None,
 ) -> Integer[Tensor, "batch 1"]:
-    """Return the most probable token for temperature 0, else a sample."""
+    """Choose each next token: the most probable for temperature 0, else a sample."""
     if temperature == 0:
         return logits.argmax(-1, keepdim=True)
     logits, candidates = logits.to(torch.float64).topk(top_k or logits.shape[-1])

@@ -12,8 +12,8 @@ from posedu.torch.encoding import Encoding
 class NoPE(Encoding):
     """Attention without positions (NoPE, arXiv 2203.16634).
 
-    The factor multiplies the queries, so that every route can serve it. Equation
-    ``def-nope``.
+    ``factor`` multiplies the queries, so that every route (code path that computes
+    attention) can serve the encoding. Equation ``def-nope``.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class NoPE(Encoding):
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
     ]:
-        """Multiply the queries by the factor. Equation ``eq-nope-hook``."""
+        """Multiply the queries by ``factor``. Equation ``eq-nope-hook``."""
         factor = self.factor
         if isinstance(factor, Tensor):
             return (q * factor[:, None, None]).to(q.dtype), k
         return (q if factor == 1 else q * factor), k
 
     def extra_repr(self) -> str:
-        """Return the factor or the number of trained ones, for the printed module."""
+        """Return ``factor`` or ``heads`` as text, which ``print(module)`` shows."""
         return f"factor={self.factor}" if self.heads is None else f"heads={self.heads}"

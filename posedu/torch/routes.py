@@ -1,7 +1,6 @@
-"""The routes from queries, keys and values to the attention output."""
+"""Routes: implementations of attention from queries, keys and values to the output."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -9,12 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.compiler import is_compiling
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch.nn.functional import scaled_dot_product_attention
 
 from posedu._arguments import require_choice
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.separable_bias import attend_folded
-from posedu.torch.toeplitz_bias import attend_by_distance
+from posedu.torch.tiled_attention import attend_within, by_group, grouped_sdpa
 
 Route = Literal["folded", "sdpa", "flex", "eager", "fused"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -25,7 +23,7 @@ MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def choose_route(encoding: Encoding, route: Route | None) -> Route:
-    """Return ``route`` if it can serve the encoding; for ``None`` the best one.
+    """Return ``route`` if it can serve the encoding; for ``None`` the default route.
 
     Raises
     ------
@@ -57,83 +55,89 @@ def choose_route(encoding: Encoding, route: Route | None) -> Route:
 
 def eager(encoding: Encoding, tokens: Tokens) -> tuple[Output, Tensor]:
     """Attend by logits and weights as separate tensors; return output and weights."""
-    weights = encoding.weigh(encoding.logits(tokens), tokens).to(tokens.v.dtype)
-    return encoding.mix(weights, tokens.v, tokens), weights
+    weights = encoding.weigh(encoding.logits(tokens), tokens).to(tokens.grouped_v.dtype)
+    if encoding.uses("mix"):
+        return encoding.mix(weights, tokens.v, tokens), weights
+    return by_group(weights, tokens.grouped_v), weights
 
 
 def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
     """Attend by ``scaled_dot_product_attention``.
 
-    A bias takes queries × keys numbers; on a CPU, a bias that depends on the offset
-    alone takes queries + keys numbers.
+    On a CPU, and not compiled, attention without a bias, or with one that depends on
+    the offset alone, takes O(queries + keys) memory under every mask. Elsewhere, a mask
+    that is neither empty nor square and causal takes queries × keys, and so does every
+    bias.
     """
-    bias_of_offset = None
-    if tokens.q.is_cpu and not tokens.is_limited and not is_compiling():
-        bias_of_offset = encoding.by_distance(tokens)
+    q, k, v = tokens.q, tokens.grouped_k, tokens.grouped_v
+    limits, scale = tokens.limits, encoding.scale(tokens.d)
+    bias_of_offset = _bias_of_offset(encoding, tokens)
     if bias_of_offset is not None:
-        return attend_by_distance(
-            *(tokens.q, tokens.k, tokens.v, bias_of_offset),
-            scale=encoding.scale(tokens.d),
-            causal=tokens.causal,
-        )
+        return attend_within(limits, q, k, v, bias_of_offset, scale=scale)
     bias = encoding.bias(tokens)
     if bias is None:
-        return _stock(tokens.q, tokens.k, tokens.v, tokens, encoding)
-    mask = bias if tokens.is_open else bias.masked_fill(~tokens.mask, -torch.inf)
-    if mask.dtype != tokens.q.dtype and mask.shape[-1]:
+        return attend_within(limits, q, k, v, scale=scale)
+    return _attend_by_matrix(tokens, bias, scale)
+
+
+def _bias_of_offset(encoding: Encoding, tokens: Tokens) -> Tensor | None:
+    """Return the bias by offset, made once for all layers, where it can be used."""
+    if is_compiling() or not tokens.q.is_cpu:
+        return None
+    key = encoding, tokens.q.shape[2], tokens.keys, tokens.q.dtype, tokens.d
+    place = tokens.query_positions, tokens.consecutive
+    return tokens.shared.once(lambda: encoding.by_distance(tokens), *key, *place)
+
+
+def _attend_by_matrix(tokens: Tokens, bias: Tensor, scale: float) -> Output:
+    """Attend with a bias of every (query, key) pair."""
+    q, limits = tokens.q, tokens.limits
+    if not limits.are_none(q.shape[2], tokens.keys):
+        bias = bias.masked_fill(~tokens.mask, -torch.inf)
+    if bias.dtype != q.dtype and bias.shape[-1]:
         # The largest entry of a row, which matters most, becomes 0 and is then exact.
-        largest = mask.detach().amax(-1, keepdim=True)
-        mask = (mask - largest.clamp(min=torch.finfo(mask.dtype).min)).to(tokens.q)
-    return scaled_dot_product_attention(
-        tokens.q, tokens.k, tokens.v, attn_mask=mask, scale=encoding.scale(tokens.d)
-    )
+        largest = bias.detach().amax(-1, keepdim=True)
+        bias = (bias - largest.clamp(min=torch.finfo(bias.dtype).min)).to(q)
+    return grouped_sdpa(q, tokens.grouped_k, tokens.grouped_v, scale=scale, mask=bias)
 
 
 def folded(encoding: Encoding, tokens: Tokens) -> Output:
-    """Attend with the bias as features of queries and keys; memory is O(L)."""
+    """Attend with the bias as features of queries and keys.
+
+    Memory is O(L), as for :func:`sdpa` without a bias.
+    """
+    scale = encoding.scale(tokens.d)
+    # One query has one row of biases, in place of features for every key.
+    is_row = tokens.q.shape[2] == 1 and not torch.is_grad_enabled()
+    if is_row and _bias_of_offset(encoding, tokens) is not None:
+        return sdpa(encoding, tokens)
     summands = encoding.fold(tokens)
     if summands is None:
         return sdpa(encoding, tokens)
-    attending = partial(
-        attend_folded,
-        *(tokens.q, tokens.k, tokens.v, *summands),
-        scale=encoding.scale(tokens.d),
-        mask=None if tokens.is_plain else tokens.mask,
+    if is_row:
+        of_query, of_keys = summands
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        bias = (of_query[..., None] + of_keys[..., None, :]).to(wide)
+        return _attend_by_matrix(tokens, bias, scale)
+    return attend_folded(
+        *(tokens.q, tokens.grouped_k, tokens.grouped_v, *summands),
+        limits=tokens.limits,
+        scale=scale,
     )
-    if _is_square(tokens):
-        return attending(causal=True)
-    return attending(causal=False)
-
-
-def _stock(
-    q: Tensor, k: Tensor, v: Tensor, tokens: Tokens, encoding: Encoding
-) -> Output:
-    scale = encoding.scale(tokens.d)
-    if tokens.is_plain and _is_square(tokens):
-        return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
-    mask = None if tokens.is_plain else tokens.mask
-    return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-
-
-def _is_square(tokens: Tokens) -> bool:
-    """Return whether the mask is causal, with as many queries as keys.
-
-    A compiler sees an expression of lengths, not a constant: its callers branch on it.
-    """
-    return tokens.causal and tokens.q.shape[2] == tokens.k.shape[2]
 
 
 def flex(encoding: Encoding, tokens: Tokens) -> Output:
-    """Attend by FlexAttention, which fuses a ``score_mod`` under ``torch.compile``."""
-    q, k, v = tokens.q, tokens.k, tokens.v
+    """Compute attention by FlexAttention; ``torch.compile`` fuses the ``score_mod``."""
+    q, k, v = tokens.q, tokens.grouped_k, tokens.grouped_v
     if q.numel() == 0:  # which FlexAttention refuses
         return eager(encoding, tokens)[0]
     score_mod = encoding.score_mod(tokens)
     if score_mod is None and (bias := encoding.bias(tokens)) is not None:
         score_mod = _adding(bias.expand(*q.shape[:3], k.shape[2]))
-    block_mask = None
-    if not tokens.is_plain or _is_square(tokens):
-        mask = None if tokens.is_plain else tokens.mask.expand(len(q), -1, -1, -1)
+    block_mask, is_plain = None, tokens.limits.are_none(1, tokens.keys)
+    is_square = is_plain and q.shape[2] == tokens.keys
+    if not tokens.limits.are_none(q.shape[2], tokens.keys):
+        mask = None if is_square else tokens.mask.expand(len(q), -1, -1, -1)
         block_mask = create_block_mask(
             _causal() if mask is None else _lookup(mask),
             None if mask is None else len(q),
@@ -149,11 +153,12 @@ def flex(encoding: Encoding, tokens: Tokens) -> Output:
         score_mod=score_mod,
         block_mask=block_mask,
         scale=encoding.scale(tokens.d),
+        enable_gqa=q.shape[1] != k.shape[1],
     )
 
 
 def fused(encoding: Encoding, tokens: Tokens) -> Output:
-    """Attend by the encoding's own kernel."""
+    """Compute attention by the encoding's own kernel (its hook ``attend``)."""
     if tokens.segments is not None or tokens.window is not None:
         raise ValueError("segments and windows need another route than 'fused'")
     return encoding.attend(tokens)
@@ -163,15 +168,15 @@ BY_NAME = {"folded": folded, "sdpa": sdpa, "flex": flex, "fused": fused}
 
 
 def _adding(bias: Tensor) -> ScoreMod:
-    """Return the ``score_mod`` that adds ``bias``."""
+    """Return a FlexAttention ``score_mod`` that adds ``bias`` to the scores."""
     return lambda score, b, h, i, j: score + bias[b, h, i, j]
 
 
 def _causal() -> MaskMod:
-    """Return the ``mask_mod`` of causality."""
+    """Return a FlexAttention ``mask_mod`` that hides later keys (causal mask)."""
     return lambda b, h, i, j: i >= j
 
 
 def _lookup(mask: Tensor) -> MaskMod:
-    """Return the ``mask_mod`` that reads ``mask``."""
+    """Return a FlexAttention ``mask_mod`` that reads the boolean tensor ``mask``."""
     return lambda b, h, i, j: mask[b, 0, i, j]

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
 
 from posedu.torch._autograd import completed, keep, without_autocast
 from posedu.torch._tensors import may_look, split_exactly
+from posedu.torch.tiled_attention import Limits, attend_within, per_head
 
 _ROWS = 128  # queries of a tile
 _LONG = 768  # the number of queries from which tiles are faster on a CPU
@@ -20,14 +20,13 @@ _SPREAD = 80.0  # the range of a bias beyond which weights are subnormal or negl
 
 def attend_folded(
     q: Float[Tensor, "batch heads queries d"],
-    k: Float[Tensor, "batch heads keys d"],
-    v: Float[Tensor, "batch heads keys d_v"],
+    k: Float[Tensor, "batch kv_heads keys d"],
+    v: Float[Tensor, "batch kv_heads keys d_v"],
     query_terms: Float[Tensor, "#batch heads queries"],
     key_terms: Float[Tensor, "#batch heads keys"],
     *,
+    limits: Limits,
     scale: float,
-    causal: bool,
-    mask: Bool[Tensor, "#batch 1 queries keys"] | None = None,
 ) -> Float[Tensor, "batch heads queries d_v"]:
     """Softmax attention with the logits scale · q · k + a_i + b_j, in O(L) memory.
 
@@ -38,19 +37,19 @@ def attend_folded(
     Parameters
     ----------
     q, k, v
-        Queries, keys and values, with as many heads each.
+        Queries, keys and values; with fewer heads of keys, each serves a group.
     query_terms, key_terms
-        a and b, float64.
+        a and b, float64, of each query head.
+    limits
+        The keys to which a query may attend.
     scale
         The factor of the inner products.
-    causal
-        Whether the mask is causal, with as many queries as keys.
-    mask
-        True where a query may attend to a key; in place of ``causal``.
     """
-    attend_by_features = partial(by_features, scale=scale, causal=causal, mask=mask)
-    is_tiled = q.device.type == "cpu" and causal and mask is None
-    if not (is_tiled and may_look(key_terms)) or q.shape[2] < _LONG:
+    k, v = (per_head(t, q) for t in (k, v))
+    attend_by_features = partial(by_features, limits=limits, scale=scale)
+    queries, keys = q.shape[2], k.shape[2]
+    is_square = limits.causal and queries == keys and limits.are_none(1, keys)
+    if not (is_square and q.is_cpu and may_look(key_terms)) or queries < _LONG:
         return attend_by_features(q, k, v, query_terms, key_terms)
     shape = q.shape[:2]
     terms = [t.expand(*shape, -1) for t in (query_terms, key_terms)]
@@ -79,28 +78,26 @@ def by_features(
     query_terms: Tensor,
     key_terms: Tensor,
     *,
+    limits: Limits,
     scale: float,
-    causal: bool,
-    mask: Tensor | None = None,
 ) -> Tensor:
-    """Attend by PyTorch's kernel, with the bias as features of queries and keys.
+    """Compute attention by PyTorch's kernel, with the bias as features of q and k.
 
-    a + b is the inner product of (a, 1) and (1, b). Both are split into pieces that the
-    dtype holds and whose differences are exact. These features come first, so that
-    large terms cancel before the content is added. Truncating a shifts a row by a
-    constant, which the softmax ignores. So does moving a constant from b to a, which
-    keeps both small at the newest key. The gradient of a is 0 except for rounding,
-    which must meet the rounding of b's gradient: both are kept. Where a or b is
-    trained, the computation is in float32 or better, since in the gradients of sums of
-    gates all but the weights across a gate cancels. Arguments as :func:`attend_folded`.
+    a + b is the inner product of (a, 1) and (1, b). a and b are each split into
+    summands that the dtype holds and whose differences are exact. These features come
+    first, so that large terms cancel before the content is added. Truncating a shifts
+    all logits of a query by a constant, which the softmax ignores. So does moving a
+    constant from b to a, which keeps both small at the newest key. The gradient of a is
+    0 except for rounding, which must meet the rounding of b's gradient: both gradients
+    are kept. Where a or b is trained, the computation is in float32 or better, since in
+    the gradients of sums of gates all but the weights across a gate cancels. Arguments
+    as for :func:`attend_folded`.
     """
-    dtype, d_v = q.dtype, v.shape[-1]
+    dtype = q.dtype
     is_wide = torch.finfo(dtype).bits > 16
     if not is_wide and (query_terms.requires_grad or key_terms.requires_grad):
         q, k, v = (t.to(torch.float32) for t in (q, k, v))
-        out = by_features(
-            q, k, v, query_terms, key_terms, scale=scale, causal=causal, mask=mask
-        )
+        out = by_features(q, k, v, query_terms, key_terms, limits=limits, scale=scale)
         return out.to(dtype)
     # A kernel may scale each product, which is exact for a power of 2. The queries are
     # multiplied by the rest of the scale.
@@ -118,17 +115,11 @@ def by_features(
     one = torch.full((), unit, dtype=dtype, device=q.device)
     q = _before(q, [left, *(one for _ in right)])
     k = _before(k, [one, *right])
-    width = max(q.shape[-1], d_v)
-    q, k, v = (pad(t, (0, width - t.shape[-1])) for t in (q, k, v))
-    with without_autocast(q):
-        out = scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, is_causal=causal and mask is None, scale=power
-        )
-    return out[..., :d_v]
+    return attend_within(limits, q, k, v, scale=power)
 
 
 def _before(x: Tensor, columns: list[Tensor]) -> Tensor:
-    """Prepend columns, ``[rows, heads, tokens]`` or numbers, to the features."""
+    """Prepend feature columns, ``[rows, heads, tokens]`` or numbers, to ``x``."""
     new = torch.stack([c.expand(x.shape[:-1]) for c in columns], -1)
     return torch.cat((new, x), -1)
 
@@ -141,21 +132,22 @@ def by_tiles(
     *,
     scale: float,
 ) -> Float[Tensor, "batch heads tokens d_v"]:
-    """Causal attention, 128 queries of a head at a time, without negligible keys.
+    """Compute causal attention in tiles of 128 queries, skipping negligible keys.
 
-    The query term is constant in a row, so b_j − b_i takes the place of a_i + b_j; it
-    is small where the weight is not. By the Cauchy–Schwarz inequality every scaled
-    product is at most R in size. Keys whose b is more than 2R + log(keys/u) below the
-    largest b of the query's keys then have weights of at most u together, where u is
-    the unit roundoff of the dtype; the oldest of these keys are skipped
-    (``eq-fold-prune``). Products and sums are float32, or float64 for float64.
+    The query term is the same for all keys of a query, so b_j − b_i takes the place of
+    a_i + b_j; the difference is small where the weight is not. By the Cauchy–Schwarz
+    inequality every scaled product is at most R in size. Keys whose b is more than
+    2R + log(keys/u) below the largest b of the query's keys then have weights of at
+    most u together, where u is the unit roundoff of the dtype; the oldest of these keys
+    are skipped (``eq-fold-prune``). Products and sums are float32, or float64 for
+    float64.
     """
     with without_autocast(q):
         return _Tiles.apply(q, k, v, key_terms, scale).to(q.dtype)
 
 
 def _untiled(q: Tensor, k: Tensor, v: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Compute :func:`by_tiles` by operations that PyTorch differentiates."""
+    """Compute the output of :func:`by_tiles` by differentiable PyTorch operations."""
     wide = torch.promote_types(q.dtype, torch.float32)
     bias = (b[..., None, :] - b[..., :, None]).to(wide)
     logits = q.to(wide) @ k.to(wide).mT * scale + bias
@@ -165,7 +157,10 @@ def _untiled(q: Tensor, k: Tensor, v: Tensor, b: Tensor, scale: float) -> Tensor
 
 @completed(_untiled)
 class _Tiles(torch.autograd.Function):
-    """Tiled attention: the backward recomputes the weights; the output is wide."""
+    """Autograd function of tiled attention, whose backward pass recomputes the weights.
+
+    The output is float32, or float64 for float64 inputs.
+    """
 
     @staticmethod
     def forward(
@@ -202,7 +197,7 @@ def _gradients(
     gradient: Tensor,
     scale: float,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of the arguments of ``_Tiles``, given that of its output."""
+    """Return the gradients of q, k, v and key terms, given that of the tiled output."""
     qs, ks, vs, outs, upstream = (
         t.to(out.dtype).flatten(0, 1) for t in (q, k, v, out, gradient)
     )
@@ -229,7 +224,7 @@ def _gradients(
 def _first_keys(
     q: Tensor, k: Tensor, b: Tensor, scale: float, u: float
 ) -> list[list[int]]:
-    """Return the oldest key that each tile uses, for each head."""
+    """Return the index of the oldest key that each tile uses, for each head."""
     largest_product = scale * q.norm(dim=-1).amax(-1) * k.norm(dim=-1).amax(-1)
     margin = (2 * largest_product).to(b) + math.log(b.shape[-1] / u)
     largest = b.nan_to_num(nan=math.inf).cummax(-1).values  # keys after NaN are used
@@ -238,7 +233,10 @@ def _first_keys(
 
 
 def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
-    """Yield head, queries and keys of each tile; slices may end after the tokens."""
+    """Yield the head, the slice of queries and the slice of keys of each tile.
+
+    A slice may end after the last token.
+    """
     for h, starts in enumerate(first):
         for n, start in enumerate(starts):
             rows = slice(n * _ROWS, (n + 1) * _ROWS)
@@ -248,9 +246,10 @@ def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
 def _weights(
     q: Tensor, k: Tensor, b: Tensor, rows: slice, keys: slice, scale: float
 ) -> Tensor:
-    """Return the weights of a tile; b_j − b_i is formed from b_j − b and b − b_i.
+    """Return the attention weights of one tile of queries (``rows``) and keys.
 
-    b is that of the tile's first query.
+    The bias b_j − b_i is the sum of b_j − b and b − b_i, where b belongs to the tile's
+    first query; for keys among the tile's own queries it is the difference itself.
     """
     q, k = q[rows], k[keys]
     of_rows, of_keys = b[rows], b[keys]

@@ -34,7 +34,11 @@ def softplus(z: Tensor) -> Tensor:
 def earlier(
     queries: int, keys: int, *, attend_current: bool, device: Device = None
 ) -> Bool[Tensor, "queries keys"]:
-    """Return true where key j comes before query i, or, if asked for, is its own."""
+    """Return a boolean mask, true where key j comes before query i.
+
+    With ``attend_current`` the query's own key is included. The last query belongs to
+    the last key.
+    """
     require_bool("attend_current", attend_current)
     if queries > keys:
         raise ValueError(
@@ -50,9 +54,9 @@ def break_stick_log(
     attend_current: bool,
     mask: Bool[Tensor, "*#rows queries keys"] | None = None,
 ) -> tuple[Float[Tensor, "*rows queries keys"], Float[Tensor, "*rows queries"]]:
-    """Return the weights and the logarithm of the remainder, in log space.
+    """Return stick-breaking weights and the logarithm of each remaining stick.
 
-    Computed in float32 or float64; see
+    Computed in log space, in float32 or float64; see
     :func:`posedu.numpy.stickbreaking.break_stick_log`. Equation ``eq-stick-log``.
     """
     require_floats("logits", logits)
@@ -78,17 +82,18 @@ def stick_breaking_tiles(
 ) -> tuple[
     Float[Tensor, "batch heads queries d_v"], Float[Tensor, "batch heads queries"]
 ]:
-    """Return the output and the logarithm of the remainder, computed in tiles.
+    """Return stick-breaking attention's output and the logarithm of remaining sticks.
 
-    Tiles go from the diagonal to older keys. No tensor has queries × keys numbers: the
-    state of a row is one number, the logarithm of the remaining stick. Products and
-    sums are float32 (float64 for float64).
+    The computation goes in tiles of queries and keys, from the diagonal to older keys.
+    No tensor has queries × keys numbers: the state of a query is one number, the
+    logarithm of the remaining stick. Products and sums are float32 (float64 for
+    float64).
 
     Parameters
     ----------
     q, k, v
-        Queries, keys and values. With fewer key-value heads than heads, each serves
-        neighboring heads.
+        Queries, keys and values. With fewer key-value heads than query heads, each
+        key-value head serves neighboring query heads.
     attend_current
         See :func:`posedu.numpy.stickbreaking.break_stick`.
     key_padding_mask
@@ -147,7 +152,10 @@ def stick_breaking_tiles(
 
 
 class _Tiles:
-    """The order of the tiles and the mask of each. Keys are counted backwards."""
+    """Order and masks of the tiles (blocks of queries × blocks of keys) of attention.
+
+    Keys are counted backwards, from the last.
+    """
 
     def __init__(
         self,
@@ -164,25 +172,31 @@ class _Tiles:
         self.longest = -math.log(stop) if stop else math.inf
 
     def rows(self) -> Iterator[tuple[slice, int]]:
-        """Yield the query blocks, each with its first key (counted backwards)."""
+        """Yield the query blocks, each with its newest key (counted backwards)."""
         for start in range(0, self.queries, self.block):
             end = min(start + self.block, self.queries)
             newest = self.queries - end + self.own
             yield slice(start, end), newest
 
     def columns(self, newest: int) -> Iterator[slice]:
-        """Yield the key blocks of a query block, the newest first."""
+        """Yield the key blocks of a query block, from its ``newest`` key on."""
         for start in range(newest, self.keys, self.block):
             yield slice(start, min(start + self.block, self.keys))
 
     def are_done(self, used: Tensor) -> bool:
-        """Return whether every remaining stick is at most ``stop``."""
+        """Return whether the remaining stick of every query is at most ``stop``.
+
+        ``used`` is minus the logarithm of each query's remaining stick.
+        """
         return bool(
             self.longest < math.inf and used.numel() and used.min() >= self.longest
         )
 
     def hide(self, z: Tensor, rows: slice, columns: slice) -> Tensor:
-        """Set the logits of later keys and of padding to −∞."""
+        """Set the logits ``z`` of a tile to −∞ at keys that are later or padding.
+
+        ``rows`` and ``columns`` are the tile's slices of queries and keys.
+        """
         queries = torch.arange(rows.start, rows.stop, device=z.device)[:, None]
         backwards = torch.arange(columns.start, columns.stop, device=z.device)
         if columns.start < self.queries - 1 - rows.start + self.own:
@@ -203,7 +217,11 @@ def _outwards(
     block: int,
     stop: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the output, in float32 or better, and the logarithm of the remainder."""
+    """Return the output, float32 or wider, and the logarithm of remaining sticks.
+
+    Arguments as :func:`stick_breaking_tiles`; the tiles go from the diagonal to older
+    keys.
+    """
     tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
     wide = torch.promote_types(q.dtype, torch.float32)
     scale = 1 / math.sqrt(q.shape[-1])
@@ -238,7 +256,11 @@ def _back_outwards(
     d_out: Tensor,
     d_log_rest: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of q, k and v, by the same tiles in the same order."""
+    """Return the gradients of q, k and v, by the tiles of :func:`_outwards`.
+
+    ``out`` is the output, ``d_out`` and ``d_log_rest`` are the gradients of the output
+    and of the logarithm of remaining sticks.
+    """
     tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
     wide = out.dtype
     scale = 1 / math.sqrt(q.shape[-1])
@@ -279,7 +301,10 @@ def _without_tiles(
     block: int,
     stop: float,
 ) -> tuple[Tensor, Tensor]:
-    """Compute :func:`_outwards` by operations that PyTorch differentiates."""
+    """Compute the results of :func:`_outwards` by differentiable PyTorch operations.
+
+    ``block`` and ``stop`` are ignored.
+    """
     wide = torch.promote_types(q.dtype, torch.float32)
     with without_autocast(q):
         logits = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
@@ -311,7 +336,10 @@ def _backward(
 
 @completed(_without_tiles)
 class _StickBreaking(torch.autograd.Function):
-    """Stick-breaking in tiles: the backward recomputes the logits of each tile."""
+    """Autograd function of stick-breaking attention in tiles.
+
+    The backward pass recomputes the logits of each tile.
+    """
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
@@ -353,8 +381,8 @@ def _(
 class StickBreaking(Encoding):
     """Stick-breaking attention (arXiv 2410.17980), which needs no positions.
 
-    It replaces the softmax. Routes: ``"eager"`` (default) and ``"fused"``, which works
-    in tiles with O(L) memory.
+    Stick-breaking replaces the softmax. Routes (code paths that compute attention):
+    ``"eager"`` (default) and ``"fused"``, which works in tiles with O(L) memory.
 
     Parameters
     ----------
@@ -417,9 +445,9 @@ class StickBreaking(Encoding):
     def weigh(
         self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries columns"]:
-        """Break the stick of every row, and use the rest as ``remainder`` says.
+        """Return stick-breaking weights, the remaining stick used by ``remainder``.
 
-        With ``"sink"`` the rest is the weight of one more key, the last.
+        With ``"sink"`` the remaining stick is the weight of one more key, the last.
         """
         weights, log_rest = break_stick_log(
             logits, attend_current=self.attend_current, mask=tokens.mask
@@ -443,7 +471,7 @@ class StickBreaking(Encoding):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Combine the values, and the sink as a further value, by the weights."""
+        """Return the weighted sum of the values and, for "sink", the sink vector."""
         if self.remainder == "sink":
             sink = self._sink_for(v)[:, None].expand(len(v), -1, 1, -1)
             v = torch.cat((v, sink), -2)
@@ -457,7 +485,7 @@ class StickBreaking(Encoding):
         return self.sink.to(v.dtype)
 
     def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
-        """Attend in tiles; equal to the eager route up to rounding."""
+        """Compute attention in tiles; for stop=0 equal to "eager" up to rounding."""
         q, v = tokens.q, tokens.v
         out, log_rest = stick_breaking_tiles(
             q,
@@ -478,5 +506,5 @@ class StickBreaking(Encoding):
         return out.to(q.dtype)
 
     def extra_repr(self) -> str:
-        """Return the conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"attend_current={self.attend_current}, remainder={self.remainder!r}"

@@ -1,4 +1,4 @@
-"""A small transformer of attention and MLPs, which calls the hooks of a model."""
+"""A small transformer of attention and MLPs, which calls an encoding's hooks."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -8,18 +8,20 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
+from posedu.torch._shared import Shared
 from posedu.torch._tensors import Positions, as_positions, require_input
-from posedu.torch.attention import Attention, QKNorm
+from posedu.torch.attention import Attention, QKNorm, require_masks
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_HOOKS, Encoding, Sizes
 from posedu.torch.routes import Route, choose_route
 
 
 class Block(nn.Module):
-    """Attention, then an MLP, each of the normalized hidden states and added to them.
+    """Pre-norm transformer layer: adds attention, then an MLP, to the hidden states.
 
-    The encoding of the layer is that of its attention, or ``outer`` where that is an
-    encoding which uses hooks of a model only.
+    The layer's encoding is that of ``attention``, or ``outer`` if given: an encoding of
+    which a model calls all hooks (methods by which an encoding acts): ``enter`` and
+    ``update``.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class Block(nn.Module):
 
     @property
     def encoding(self) -> Encoding:
-        """The encoding of the layer."""
+        """The layer's encoding: ``outer`` if given, else that of its attention."""
         return self.attention.encoding if self.outer is None else self.outer
 
     def forward(
@@ -51,6 +53,7 @@ class Block(nn.Module):
         key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
+        shared: Shared | None = None,
     ) -> tuple[
         Float[Tensor, "batch tokens d_model"],
         Shaped[Tensor, "next_rows tokens *position"],
@@ -58,19 +61,36 @@ class Block(nn.Module):
         """Apply attention and MLP; return hidden states and the next layer's positions.
 
         ``counted`` is true if ``positions`` are the default positions of attention.
+        ``shared`` is given by a model that has checked all arguments; without it, they
+        are checked here.
         """
-        x = self.encoding.enter(x, positions)
-        attention_output, steps = self.attention.steps(
-            self.before_attention(x),
-            None if counted else positions,
-            key_padding_mask=key_padding_mask,
-            segments=segments,
-            cache=cache,
-        )
+        encoding = self.encoding
+        x = encoding.enter(x, positions)
+        normalized = self.before_attention(x)
+        if shared is None:
+            attention_output, steps = self.attention.steps(
+                normalized,
+                None if counted else positions,
+                key_padding_mask=key_padding_mask,
+                segments=segments,
+                cache=cache,
+            )
+        else:
+            consecutive = counted and (cache is None or cache.consecutive)
+            attention_output, steps = self.attention.checked_steps(
+                *(normalized, positions, consecutive, key_padding_mask, segments),
+                *(cache, shared),
+            )
         x = x + attention_output
         mlp_output = self.MLP(x)
-        if self.encoding.uses("update") and steps.weights is not None:
-            positions = self.encoding.update(steps.weights, steps.tokens, mlp_output)
+        if encoding.uses("update") and steps.weights is not None:
+            positions = as_positions(
+                encoding.update(steps.weights, steps.tokens, mlp_output),
+                encoding.position_shape,
+                x,
+                start=0,
+                reader=type(encoding).__name__,
+            )
         return x + mlp_output, positions
 
 
@@ -84,12 +104,14 @@ class Transformer(nn.Module):
     layers
         Number of layers.
     encoding
-        One for all layers, which then share its parameters, or a list of one for each
-        layer, with ``None`` for a layer without encoding. Default none.
+        One encoding for all layers, which then share its parameters, or a list of one
+        encoding for each layer, with ``None`` for a layer without encoding. Default
+        none.
     input
-        The encoding whose hooks ``locate`` and ``embed`` act once, on the positions and
-        the input of the model. Default: ``encoding``, if it is one for all layers.
-        Where layers update positions (TAPE): the first of several of one class.
+        The encoding whose hooks (methods by which it acts) ``locate`` and ``embed`` act
+        once, on the positions and the input of the model. Default: ``encoding``, if it
+        is one for all layers. Where layers update positions (TAPE) and each has an
+        encoding of its own: the first layer's.
     causal
         Whether a token attends only to itself and earlier tokens (a decoder, default)
         or to all (an encoder).
@@ -102,7 +124,7 @@ class Transformer(nn.Module):
     kv_heads, bias, qk_norm_eps, route
         As for :class:`posedu.torch.attention.Attention`, in every layer.
     expansion
-        Width of the MLP over d_model. Default 4 (arXiv 1706.03762 §3.3).
+        Ratio of the MLP's hidden width to d_model. Default 4 (arXiv 1706.03762 §3.3).
 
     Raises
     ------
@@ -192,8 +214,8 @@ class Transformer(nn.Module):
         positions, key_padding_mask, segments
             As :meth:`posedu.torch.attention.Attention.forward`.
         caches
-            One cache of earlier tokens for each layer: :meth:`caches`. A refused call
-            leaves all of them as they were.
+            One cache of earlier tokens for each layer, as :meth:`caches` makes them. A
+            call that raises leaves all caches unchanged.
 
         Raises
         ------
@@ -213,11 +235,21 @@ class Transformer(nn.Module):
         positions = as_positions(
             positions, self.position_shape, x, start=start, reader=self.positions_of
         )
-        positions = self.input.locate(positions, x)
+        cache_of_layer: Sequence[KVCache | None] = extended or [None] * layers
+        for cache in cache_of_layer:
+            require_masks(x, key_padding_mask, segments, None, cache)
+        if self.input.uses("locate"):
+            positions = as_positions(
+                self.input.locate(positions, x),
+                self.input.position_shape,
+                x,
+                start=0,
+                reader=self.positions_of,
+            )
         x = self.input.embed(x, positions)
         is_embedded = self.input.uses("embed")
         input_encoding = type(self.input).__name__ if is_embedded else None
-        cache_of_layer: Sequence[KVCache | None] = extended or [None] * layers
+        shared = Shared()
         for module, cache in zip(self.blocks, cache_of_layer, strict=True):
             block = cast(Block, module)
             x, positions = block(
@@ -227,6 +259,7 @@ class Transformer(nn.Module):
                 key_padding_mask=key_padding_mask,
                 segments=segments,
                 cache=cache,
+                shared=shared,
             )
             counted = counted and not block.encoding.uses("update")
             if block.encoding.uses("enter"):
@@ -237,18 +270,25 @@ class Transformer(nn.Module):
             old.copy_from(new)
         return self.norm(x)
 
-    def caches(self) -> list[KVCache]:
-        """Empty caches, one for each layer."""
-        return [KVCache() for _ in self.blocks]
+    def caches(self, capacity: int | None = None) -> list[KVCache]:
+        """Return a list of empty key-value caches, one for each layer.
+
+        ``capacity`` is the number of tokens for which each reserves memory.
+        """
+        return [KVCache(capacity) for _ in self.blocks]
 
 
 def _acts_on_input(encoding: Encoding) -> bool:
-    """Return whether an encoding uses the hooks of a model's input."""
+    """Return whether an encoding acts on a model's input: ``embed`` or ``locate``."""
     return encoding.uses("embed") or encoding.uses("locate")
 
 
 def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
-    """Raise unless each encoding is given where its hooks are called."""
+    """Raise unless ``input`` acts on a model's input and the layers' encodings do not.
+
+    A layer's encoding may act on the input if it is ``input``, or if it has the class
+    of ``input`` and uses ``update``.
+    """
     for own in (*encodings, input):
         if not isinstance(own, Encoding | None):
             raise TypeError(f"an encoding must be an Encoding module, got {own!r}")
@@ -269,10 +309,10 @@ def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
 def _kind_of_positions(
     input: Encoding | None, encodings: list[Encoding]
 ) -> tuple[str, tuple[int, ...] | None]:
-    """Return the name of the encoding that reads positions, and the shape of one.
+    """Return the class name of the first encoding to read positions, and their shape.
 
-    The shape is ``None`` if no encoding reads them. All encodings must agree on the
-    shape of a position in the layers.
+    The shape is that of one position, ``None`` if no encoding reads positions. All
+    encodings must agree on the shape of a position in the layers.
     """
     readers = [e for e in encodings if e.needs_positions or e.uses("enter")]
     if input is not None:
@@ -291,7 +331,10 @@ def _kind_of_positions(
 
 
 def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
-    """Return the caches if there is a separate one for each layer, or raise."""
+    """Return key-value caches as a list; raise unless each layer has one of its own.
+
+    All caches must hold equally many tokens.
+    """
     caches = _one_for_each("caches", caches, layers)
     for cache in caches:
         if not isinstance(cache, KVCache):
@@ -307,7 +350,7 @@ def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
 
 
 def _one_for_each(name: str, given: object, layers: int) -> list[Any]:
-    """Return ``given`` as a list, if it has one for each layer, or raise."""
+    """Return ``given`` as a list; raise unless it has one element for each layer."""
     if not isinstance(given, Sequence | nn.ModuleList) or isinstance(given, str):
         raise TypeError(f"{name} must be a list, one for each layer, got {given!r}")
     if len(given) != layers:

@@ -430,7 +430,7 @@ class Case:
             return given | {"x": array(shape)}
         given |= {name: array(shape) for name in "qkv"}
         if self.encoding.kind == "layers":
-            return given | {"fed": array((BATCH, tokens, heads * d))}
+            return given | {"mlp_output": array((BATCH, tokens, heads * d))}
         return given | {"x": array((BATCH, tokens, heads * d))}
 
     def at(self, tokens):
@@ -471,7 +471,7 @@ class Case:
         if self.encoding.kind == "block":
             return module(given["x"])
         if self.encoding.kind == "layers":
-            named = (given[name] for name in ("q", "k", "v", "fed"))
+            named = (given[name] for name in ("q", "k", "v", "mlp_output"))
             rows = as_positions(
                 given["positions"], (), given["q"], start=0, reader="TAPE"
             )
@@ -494,7 +494,7 @@ class Case:
         for row in range(len(given["q"])):
             positions = at[row % len(at)] if own else at
             if self.encoding.kind == "layers":
-                named = (given[name][row] for name in ("q", "k", "v", "fed"))
+                named = (given[name][row] for name in ("q", "k", "v", "mlp_output"))
                 mask = reference.causal_mask(self.tokens)
                 step = partial(reference.steps, mask=mask)
                 out.append(run_layers(step, hooks, *named, positions))

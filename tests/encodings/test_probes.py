@@ -320,7 +320,7 @@ def check_cache(case, encoding, route="eager"):
     tensors = case.inputs()
     one_by_one = [] if route == "flex" else [(1,) * TOKENS]  # each makes a new kernel
     for steps in [(3, 1, 3), *one_by_one]:
-        cache, heard, start = KVCache(), [], 0
+        cache, outputs, start = KVCache(), [], 0
         for n in steps:
             new = slice(start, start := start + n)
             piece = {
@@ -328,10 +328,10 @@ def check_cache(case, encoding, route="eager"):
                 for name, t in tensors.items()
             }
             with torch.no_grad():
-                heard.append(
+                outputs.append(
                     attend(**piece, encoding=encoding, cache=cache, route=route)
                 )
-        close(torch.cat(heard, 2), expected)
+        close(torch.cat(outputs, 2), expected)
 
 
 def check_rows(case, encoding):

@@ -177,12 +177,12 @@ def check_caches(case, model):
     expected = case.torch(model)
     x, positions = torch.tensor(case.x), torch.tensor(case.positions)
     for steps in ((3, 1, 2), (1,) * TOKENS):
-        caches, heard, start = model.caches(), [], 0
+        caches, outputs, start = model.caches(), [], 0
         for n in steps:
             new = slice(start, start := start + n)
             with torch.no_grad():
-                heard.append(model(x[:, new], positions[:, new], caches=caches))
-        close(torch.cat(heard, 1), expected)
+                outputs.append(model(x[:, new], positions[:, new], caches=caches))
+        close(torch.cat(outputs, 1), expected)
 
 
 @by_name
@@ -231,7 +231,7 @@ def test_a_state_that_forgets_the_cache_is_found():
     """An update from the new tokens alone."""
     case = Case("tape")
 
-    def update(self, weights, tokens, fed):
+    def update(self, weights, tokens, mlp_output):
         new = tokens.q.shape[2]
         return MODELS["tape"].torch.update(
             self,
@@ -244,7 +244,7 @@ def test_a_state_that_forgets_the_cache_is_found():
                     "key_positions": tokens.key_positions[:, -new:],
                 },
             ),
-            fed,
+            mlp_output,
         )
 
     with pytest.raises(AssertionError):
@@ -421,8 +421,8 @@ def test_cape_in_training_is_the_definition_of_the_shaken_positions():
     out = case.torch(model)
     torch.manual_seed(3)
     shift, scale = (2 * torch.rand(2, BATCH, 1, dtype=DOUBLE) - 1).numpy()
-    shaken = (2 * torch.rand(BATCH, TOKENS, dtype=DOUBLE) - 1).numpy()
-    moved = (case.positions + 5 * shift + 0.5 * shaken) * 1.25**scale
+    noise = (2 * torch.rand(BATCH, TOKENS, dtype=DOUBLE) - 1).numpy()
+    moved = (case.positions + 5 * shift + 0.5 * noise) * 1.25**scale
     for row in range(BATCH):
         expected = case.oracle(row, layers_of(model), moved[row])
         close(out[row], called(model.norm)(expected))
@@ -432,14 +432,14 @@ def test_the_other_implementations_of_cape_shake_alike():
     case = Case("cape", tokens=3)
     out = case.numpy(0, generator=np.random.default_rng(7))
     rng = np.random.default_rng(7)
-    shift, shaken, scale = (
+    shift, noise, scale = (
         rng.uniform(-5, 5),
         rng.uniform(-0.5, 0.5, 3),
         rng.uniform(-1, 1),
     )
-    moved = (case.positions[0] + shift + shaken) * 1.25**scale
+    moved = (case.positions[0] + shift + noise) * 1.25**scale
     close(out, case.oracle(0, positions=moved))
-    draws = shift / 5, [float(s) / 0.5 for s in shaken], scale
+    draws = shift / 5, [float(s) / 0.5 for s in noise], scale
     close(case.sympy(0, draws=draws), out)
 
 
@@ -488,15 +488,15 @@ def test_a_memory_of_the_newest_is_a_sliding_window():
     model = Transformer(D_MODEL, HEADS, LAYERS, **options).double()
     model.load_state_dict(whole.state_dict())
     x = torch.randn(BATCH, tokens, D_MODEL, dtype=DOUBLE)
-    caches, heard = model.caches(), []
+    caches, outputs = model.caches(), []
     for t in range(tokens):
-        heard.append(model(x[:, t : t + 1], caches=caches))
+        outputs.append(model(x[:, t : t + 1], caches=caches))
         for cache in caches:
             cache.detach()
             cache.crop(-memory)
-    close(torch.cat(heard, 1), whole(x))
+    close(torch.cat(outputs, 1), whole(x))
     assert [len(cache) for cache in caches] == [memory] * LAYERS
-    assert (torch.cat(heard, 1) - model(x)).abs().max() > 1e-3
+    assert (torch.cat(outputs, 1) - model(x)).abs().max() > 1e-3
 
 
 def test_segments_with_a_memory_see_it_and_themselves():
@@ -508,12 +508,12 @@ def test_segments_with_a_memory_see_it_and_themselves():
     mask = (j <= i) & (j >= i // length * length - memory)
     plain = {n: p.numpy() for n, p in parameters.items()}
     expected = probe.oracle(q, k, v, np.arange(tokens), None, mask, **plain)
-    encoding, cache, heard = probe.torch(**parameters), KVCache(), []
+    encoding, cache, outputs = probe.torch(**parameters), KVCache(), []
     for start in range(0, tokens, length):
         piece = (torch.tensor(t[None, :, start : start + length]) for t in (q, k, v))
-        heard.append(attend(*piece, encoding, cache=cache)[0])
+        outputs.append(attend(*piece, encoding, cache=cache)[0])
         cache.crop(-memory)
-    close(torch.cat(heard, 1), expected)
+    close(torch.cat(outputs, 1), expected)
 
 
 def test_no_gradient_goes_into_the_memory():

@@ -57,9 +57,10 @@ def test_an_arrow_from_the_library_to_the_book_is_refused(tmp_path):
 
 def parameters(function):
     try:
-        return {*inspect.signature(function).parameters}
+        names = {*inspect.signature(function).parameters}
     except (ValueError, TypeError):
         return set()
+    return names | {*getattr(function, "choices", ())}  # keywords of an Experiment
 
 
 def found(name):

@@ -3,6 +3,8 @@
 import pytest
 
 from posedu._result_table import Table
+from posedu.book.timing import Timing
+from posedu.crosscheck import CrossCheck
 
 MARKUP = "<b>x</b> & \"y\" 'z'"
 
@@ -38,3 +40,19 @@ def test_a_folded_table_is_under_its_line():
 
 def test_columns_are_as_wide_as_their_widest_cell():
     assert str(Shown(cell="wide")) == "c\nh   \nwide"
+
+
+@pytest.mark.parametrize("kind", [Timing, CrossCheck])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", '{"records": [1], "results": [1]}'),
+        '{"records": [], "results": [], "more": 1}',
+        '{"records": ' + "[" * 10**5,
+    ],
+)
+def test_a_file_of_something_else_is_refused_by_its_name(kind, text, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json is not a result of posedu"):
+        kind.load(path)

@@ -22,6 +22,9 @@ MODULES = [
 ]
 TEXTS = [
     *sorted((ROOT / "posedu").rglob("*.py")),
+    *sorted((ROOT / "posedu" / "book" / "explorables").glob("*.[jc]s*")),
+    *sorted((ROOT / "book" / "_ext").rglob("*.py")),
+    *sorted((ROOT / "book" / "_static").glob("*.[jc]s*")),
     *sorted((ROOT / "book").rglob("*.md")),
     *sorted((ROOT / "notebooks").glob("*.ipynb")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),

@@ -54,9 +54,10 @@ def _without_choices(annotation):
 def leave_unchecked(monkeypatch):
     """Switch the checks off until ``monkeypatch`` undoes it."""
     from posedu.torch import KVCache, Tokens
+    from posedu.torch.tiled_attention import Limits
 
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    for made in (Tokens, KVCache):
+    for made in (Tokens, KVCache, Limits):
         for name, member in vars(made).copy().items():
             if inspect.isfunction(member):
                 monkeypatch.setattr(made, name, inspect.unwrap(member))

@@ -22,6 +22,7 @@ from posedu.torch import (
     routes,
     separable_bias,
     stickbreaking,
+    tiled_attention,
 )
 
 pytestmark = pytest.mark.usefixtures("unchecked", "untraced_flex")
@@ -59,7 +60,7 @@ def used(layer, numbers, expected, bounds):
 
 def shielded_nowhere(monkeypatch):
     """Autocast reaches into layers and kernels, not into their backward passes."""
-    for module in (attention, separable_bias, stickbreaking):
+    for module in (attention, separable_bias, stickbreaking, tiled_attention):
         monkeypatch.setattr(module, "without_autocast", lambda x: nullcontext())
     monkeypatch.setattr(attention, "lowered", lambda *tensors: tensors)
 

@@ -155,10 +155,9 @@ def decoding(model, caches):
 
 @pytest.mark.slow
 def test_decoding_steps_share_a_graph():
-    """One graph for the empty cache, one for the first step, one for all others: only
-    then are the lengths of the cache known to change."""
+    """One graph for the empty cache, one for all steps."""
     model = Attention(HEADS * D, HEADS, encoding=FoX(HEADS * D, HEADS))
-    assert decoding(model, {"cache": KVCache()}) == [1, 2, 3, 3, 3]
+    assert decoding(model, {"cache": KVCache()}) == [1, 2, 2, 2, 2]
 
 
 @pytest.mark.slow
@@ -182,13 +181,13 @@ def test_a_compiled_layer_says_by_which_angles_keys_were_rotated(case):
     compiled, counter = graphs(model)
     counts = []
     with torch.no_grad():
-        for start, stop in ((0, 5), *((n, n + 1) for n in range(5, 9))):
+        for start, stop in ((0, 5), *((n, n + 1) for n in range(5, 10))):
             at = torch.arange(start, stop).reshape(-1, *(1 for _ in shape))
             run = model if start == 6 else compiled
             run(torch.randn(2, stop - start, model.d_model), at, cache=cache)
             counts.append(counter.frame_count)
-        assert counts[-1] == counts[-2] <= 3
-        shifts = torch.ones(9, *shape, dtype=torch.int64)
+        assert counts[-1] == counts[-2] <= 4  # one for the memory that grew in place
+        shifts = torch.ones(10, *shape, dtype=torch.int64)
         cache.move(encoding, shifts)
         encoding.frequencies.mul_(2)
         with pytest.raises(ValueError, match=r"angles of .* changed"):
@@ -198,7 +197,7 @@ def test_a_compiled_layer_says_by_which_angles_keys_were_rotated(case):
         encoding.frequencies.mul_(2)
         compiled(torch.randn(2, 1, model.d_model), at, cache=cache)
         with pytest.raises(ValueError, match=r"angles of .* changed"):
-            cache.move(encoding, torch.ones(10, *shape, dtype=torch.int64))
+            cache.move(encoding, torch.ones(11, *shape, dtype=torch.int64))
 
 
 def test_a_compiled_layer_tells_its_cache_from_anothers():

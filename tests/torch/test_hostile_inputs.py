@@ -41,6 +41,7 @@ from posedu.torch import (
 )
 from posedu.torch.routes import choose_route
 from posedu.torch.separable_bias import attend_folded
+from posedu.torch.tiled_attention import Limits
 from support import bounds
 
 DOUBLE = torch.float64
@@ -477,7 +478,7 @@ def test_both_sides_of_the_length_where_tiles_begin(n, fall):
     normal = numbers(8)
     q, k, v = (normal(2, n, 2, d).transpose(1, 2) for d in (4, 4, 3))
     b = FALLS[fall](n).double()[None]
-    out = attend_folded(q, k, v, -b, b, scale=0.5, causal=True)
+    out = attend_folded(q, k, v, -b, b, limits=Limits(causal=True), scale=0.5)
     close(out, in_the_open(q, k, v, b, 0.5), 1e-9)
 
 
@@ -494,7 +495,7 @@ def test_sums_beyond_the_largest_float16_are_folded(strength):
     normal = numbers(10)
     q, k, v = (normal(1, 1, 300, 8).half() for _ in range(3))
     b = strength * torch.arange(300, dtype=DOUBLE)[None, None]
-    out = attend_folded(q, k, v, -b, b, scale=8**-0.5, causal=True)
+    out = attend_folded(q, k, v, -b, b, limits=Limits(causal=True), scale=8**-0.5)
     u = bounds.roundoff(torch.float16)
     # Logits of at most 6 are in float32, weights and values are rounded.
     largest = v.double().abs().max().item()

@@ -17,6 +17,7 @@ from posedu.torch.separable_bias import (
     by_features,
     by_tiles,
 )
+from posedu.torch.tiled_attention import Limits
 
 DOUBLE = torch.float64
 HALVES = (torch.bfloat16, torch.float16)
@@ -58,9 +59,9 @@ def roundoff(q, k, v, bias_range, scale, dtype):
     return float(v.abs().max() * (2 * logit + 4 * u * len(k[0, 0]) + 3 * stored))
 
 
-def tiles(q, k, v, of_queries, of_keys, *, scale, causal):
+def tiles(q, k, v, of_queries, of_keys, *, limits, scale):
     """Attend by tiles, which are causal and need no query terms."""
-    assert causal
+    assert limits == Limits(causal=True)
     return by_tiles(q, k, v, of_keys, scale=scale)
 
 
@@ -74,11 +75,11 @@ def test_both_forms_are_exact_to_rounding_where_sums_are_large(form, slope, dtyp
     n, d = 300, 16
     q, k, v = (normal(s, 1, 2, n, d).to(dtype) for s in range(3))
     numbers = falling(3, 2, n, slope)
-    out = form(q, k, v, *numbers, scale=0.25, causal=True).to(DOUBLE)
+    out = form(q, k, v, *numbers, limits=Limits(causal=True), scale=0.25).to(DOUBLE)
     expected = in_the_open(q, k, v, *numbers, 0.25)
     # Of keys that weigh more than u, none is farther down than this.
-    heard = 2 * 0.25 * q.norm(dim=-1).max() * k.norm(dim=-1).max() + 40
-    bound = roundoff(q, k, v, float(heard), 0.25, dtype)
+    largest_logit = 2 * 0.25 * q.norm(dim=-1).max() * k.norm(dim=-1).max() + 40
+    bound = roundoff(q, k, v, float(largest_logit), 0.25, dtype)
     assert (out - expected).abs().max() <= bound
     assert bound < expected.abs().max() / 4
 
@@ -139,7 +140,7 @@ def test_gradients_are_those_of_the_open_form(form):
     gates = (0.3 * normal(4, 1, 2, n).abs()).requires_grad_()
     c = -gates.cumsum(-1)
     upstream = normal(5, 1, 2, n, d)
-    ours = form(*leaves, c, -c, scale=0.5, causal=True)
+    ours = form(*leaves, c, -c, limits=Limits(causal=True), scale=0.5)
     open_form = in_the_open(*leaves, c, -c, 0.5)
     got = torch.autograd.grad(ours, [*leaves, gates], upstream, retain_graph=True)
     wanted = torch.autograd.grad(open_form, [*leaves, gates], upstream)
@@ -281,7 +282,9 @@ def test_short_sequences_go_to_the_stock_kernel(monkeypatch):
 
     monkeypatch.setattr("posedu.torch.separable_bias.by_tiles", refuse)
     q = normal(0, 1, 1, 100, 4)
-    attend_folded(q, q, q, *falling(0, 1, 100, 5.0), scale=1.0, causal=True, mask=None)
+    attend_folded(
+        q, q, q, *falling(0, 1, 100, 5.0), limits=Limits(causal=True), scale=1.0
+    )
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")

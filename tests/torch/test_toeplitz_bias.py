@@ -5,7 +5,6 @@ from itertools import product
 import pytest
 import torch
 
-from posedu.book.timing import peak_memory
 from posedu.torch import (
     FIRE,
     T5,
@@ -19,7 +18,6 @@ from posedu.torch import (
     attend,
     toeplitz_bias,
 )
-from posedu.torch.toeplitz_bias import attend_by_distance
 
 pytestmark = pytest.mark.usefixtures("untraced_flex")
 
@@ -35,15 +33,6 @@ KINDS = {
 }
 
 
-def given(queries, keys, *, heads=2, d=4, dtype=DOUBLE):
-    torch.manual_seed(queries + keys)
-    q, k, v = (torch.randn(2, heads, n, d, dtype=dtype) for n in (queries, keys, keys))
-    row = torch.randn(
-        heads, queries + keys - 1, dtype=torch.promote_types(dtype, torch.float32)
-    )
-    return [t.requires_grad_() for t in (q, k, v, row)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_layer_is_the_open_form_whatever_the_positions(kind, causal):
@@ -55,29 +44,6 @@ def test_a_layer_is_the_open_form_whatever_the_positions(kind, causal):
     assert (by_row - layer(x, range(7, 307))).abs().max() < 1e-13
     layer.route = "eager"
     assert (by_row - layer(x)).abs().max() < 1e-13
-
-
-@pytest.mark.parametrize("sizes", [(1, 1), (1, 700), (300, 300), (257, 600)])
-@pytest.mark.parametrize("causal", [True, False])
-def test_result_and_gradients_are_those_of_the_open_form(sizes, causal):
-    tensors = given(*sizes)
-    own = attend_by_distance(*tensors, scale=0.3, causal=causal)
-    other = toeplitz_bias._open(*tensors, 0.3, causal)
-    assert (own - other).abs().max() < 1e-13
-    upstream = torch.randn_like(own)
-    for a, b in zip(
-        torch.autograd.grad(own, tensors, upstream),
-        torch.autograd.grad(other, tensors, upstream),
-        strict=True,
-    ):
-        assert (a - b).abs().max() < 1e-12 * (1 + b.abs().max())
-
-
-def test_gradients_of_gradients():
-    tensors = given(3, 5)
-    assert torch.autograd.gradgradcheck(
-        lambda *t: attend_by_distance(*t, scale=0.5, causal=True), tensors
-    )
 
 
 def test_what_follows_a_prefix_is_as_in_one_go():
@@ -100,44 +66,6 @@ def test_a_cache_of_other_positions_counts_them():
     given = attend(last, last, last, encoding, cache=cache, route="sdpa")
     whole = attend(q, q, q, encoding, positions=[0, 4, 5, 30, 31, 5])
     assert (given - whole[:, :, 5:]).abs().max() < 1e-13
-
-
-def test_memory_grows_with_the_length_and_not_its_square():
-    device = torch.device("cpu")
-
-    def peaks(task):
-        return [peak_memory(lambda n=n: task(n), device) for n in (512, 1024)]
-
-    def forward(n):
-        return attend_by_distance(
-            *given(n, n, d=16, dtype=torch.float32), scale=1.0, causal=True
-        )
-
-    few, many = peaks(forward)
-    assert many < 2.2 * few
-    few, many = peaks(lambda n: forward(n).sum().backward())
-    assert many < 2.2 * few
-    few, many = peaks(lambda n: toeplitz_bias._open(*given(n, n), 1.0, True))
-    assert many > 3.5 * few
-
-
-def test_in_low_precision_the_bias_stays_wide():
-    tensors = [t.detach() for t in given(200, 200)]
-    tensors[3] -= 1000.0  # which bfloat16 rounds to multiples of 4
-    exact = attend_by_distance(*tensors, scale=0.5, causal=True)
-    low = [t.to(torch.bfloat16) for t in tensors[:3]]
-    rounded = [t.double() for t in low]
-    exact = attend_by_distance(*rounded, tensors[3], scale=0.5, causal=True)
-    out = attend_by_distance(*low, tensors[3].float(), scale=0.5, causal=True)
-    assert out.dtype == torch.bfloat16
-    assert (out - exact).abs().max() < 2.0**-6 * exact.abs().max()
-
-
-def test_the_row_that_was_given_is_left_as_it_was():
-    q, k, v, row = (t.detach() for t in given(5, 5, dtype=torch.float32))
-    before = row.clone()
-    attend_by_distance(q, k, v, row, scale=0.5, causal=True)
-    assert torch.equal(row, before)
 
 
 @pytest.mark.parametrize("kind", ["t5", "fire"])

@@ -122,9 +122,9 @@ def oracle(
             q, k, v, own, positions=positions, x=entering, mask=mask
         )
         x = x + np.einsum("mhd,hid->im", w.o, taken.out)
-        fed = MLP(block, x)
-        x = x + fed
-        positions = own.update(taken.weights, taken.tokens, fed)
+        mlp_output = MLP(block, x)
+        x = x + mlp_output
+        positions = own.update(taken.weights, taken.tokens, mlp_output)
     return normed(x, model.norm)
 
 
@@ -182,11 +182,11 @@ class EveryHook(Encoding):
         self._pass("output")
         return out * positions[:, None, :, None].cos().to(out.dtype)
 
-    def update(self, weights, tokens, fed):
+    def update(self, weights, tokens, mlp_output):
         self._pass("update")
         keys = tokens.key_positions[:, None, :, None]
         seen = (weights.double().mean(1, keepdim=True) @ keys.double())[:, 0, :, 0]
-        return seen + fed.double().mean(-1)
+        return seen + mlp_output.double().mean(-1)
 
 
 EVERY_HOOK = reference.Hooks(
@@ -200,8 +200,8 @@ EVERY_HOOK = reference.Hooks(
     weigh=lambda logits, tokens: reference.weigh(2 * logits, tokens),
     mix=lambda weights, v, tokens: weights**2 @ v,
     output=lambda out, p: out * np.cos(p)[:, None],
-    update=lambda weights, tokens, fed: (
-        weights.mean(0) @ tokens.key_positions + fed.mean(-1)
+    update=lambda weights, tokens, mlp_output: (
+        weights.mean(0) @ tokens.key_positions + mlp_output.mean(-1)
     ),
 )
 
@@ -396,8 +396,8 @@ def test_an_update_without_a_layers_hook_still_has_weights():
         def enter(self, x, positions):
             return x + positions.sin()[..., None].to(x.dtype)
 
-        def update(self, weights, tokens, fed):
-            return EveryHook().update(weights, tokens, fed)
+        def update(self, weights, tokens, mlp_output):
+            return EveryHook().update(weights, tokens, mlp_output)
 
     hooks = reference.Hooks(enter=ENTERING.enter, update=EVERY_HOOK.update)
     model, x = model_of(encoding=Drifting()), tokens_of()

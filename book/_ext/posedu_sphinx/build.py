@@ -44,9 +44,9 @@ def build():
 def make_site(root=ROOT):
     """Run the book's pages and have Sphinx write the site, with warnings as errors.
 
-    Sphinx reads only pages that changed, and it warns only about pages that it reads.
-    A failed build therefore keeps nothing, and all pages are read again when one of
-    their common inputs has changed.
+    Return whether both succeeded. Sphinx reads only pages that changed, and it warns
+    only about pages that it reads. A failed build therefore keeps nothing, and all
+    pages are read again when one of their common inputs has changed.
     """
     known = root / "_build" / "inputs.sha256"
     now = fingerprint(root)

@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 def table(head, rows, *, stub=False):
     """Return a table node whose cells are strings, nodes, or lists of nodes.
 
-    With ``stub`` the first cell of a row is its head.
+    With ``stub`` the first cell of each row is marked as the row's head.
     """
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
@@ -32,7 +32,10 @@ def _paragraph(cell):
 
 
 def link(app, source, target, anchor, text):
-    """Return a link node from one page to an anchor of another page."""
+    """Return a link node from one page to an anchor of another page.
+
+    An empty anchor stands for the whole page.
+    """
     uri = app.builder.get_relative_uri(source, target)
     if anchor:
         uri = f"{uri}#{anchor}"

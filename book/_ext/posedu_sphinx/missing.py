@@ -1,9 +1,9 @@
 """List what the catalog's encodings still lack: chapter, tests, timing and more.
 
-``python -m posedu_sphinx.missing [name …]`` checks the named catalog records, by
-default all: encodings and RoPE scaling methods. A record is complete when nothing is
-printed for it. ``gpu`` stands for its entries in ``python -m posedu.book.gpu``, not for
-results, which need a GPU.
+``python -m posedu_sphinx.missing [name …]`` checks the catalog records of the named
+encodings and RoPE scaling methods, by default of all. A record is complete when nothing
+is printed for it. ``gpu`` is printed if ``python -m posedu.book.gpu`` would not run the
+encoding; results, which need a GPU, may be missing.
 """
 
 import argparse
@@ -21,7 +21,10 @@ LABEL = re.compile(r"``((?:def|eq)-[\w-]+)``")
 
 
 def missing(record, root=ROOT):
-    """Return the names of what an encoding lacks, such as ``chapter`` or ``tests``."""
+    """Return the names of the parts that an encoding lacks, such as ``chapter``.
+
+    ``record`` is the encoding's record in the catalog.
+    """
     return [part for part, is_missing in PARTS.items() if is_missing(record, root)]
 
 
@@ -98,9 +101,10 @@ def _gpu(record, root):
 
 
 def _claims(record, root):
-    """Return whether some label that the encoding's docstring names is in no page.
+    """Return whether no page has some label that the encoding's docstring names.
 
-    The proofs of its special cases must be in a page, too.
+    Also true if the docstring names none, or if the proof of one of the encoding's
+    special cases is in no page.
     """
     named = set(LABEL.findall(record.implementation("numpy").__doc__))
     named |= {case.proof for case in record.special_cases}
@@ -113,7 +117,10 @@ def _labeled(name, page):
 
 
 def _errata(record, root):
-    """Return whether a chapter has no erratum, or one that its family's list lacks."""
+    """Return whether a chapter has no erratum, or one that its family's list lacks.
+
+    An erratum corrects a published source. True also if the encoding has no chapter.
+    """
     names = (record.page, *further_pages(record.page, root))
     pages = [root / f"{name}.md" for name in names]
     if not record.page or not all(page.exists() for page in pages):
@@ -146,7 +153,7 @@ PARTS = {
 
 
 def main(arguments=None):
-    """Print a line for each encoding that lacks something."""
+    """Print a line for each encoding that lacks something; return whether any does."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help="default: all records")
     names = parser.parse_args(arguments).names or list(RECORDS)

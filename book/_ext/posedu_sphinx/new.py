@@ -116,7 +116,7 @@ Then `make missing NAMES=$name` lists the parts that are missing."""
 
 
 def skeleton(name, family):
-    """Return the path and the initial text of each file of a new encoding."""
+    """Return the initial text of each file of a new encoding, by the file's path."""
     words = re.split("-", name)
     names = {
         "name": name,

@@ -1,4 +1,4 @@
-r"""Evaluation of displayed equations, with a table of the values of their symbols.
+r"""Evaluation of displayed equations, given a table of the values of their symbols.
 
 ``sides(r"R_i^\top R_j = R_{j-i}", {"R": rotation, "i": i, "j": j})`` evaluates both
 sides, so that the equation on the page is the one that is proved.

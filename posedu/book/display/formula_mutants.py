@@ -14,7 +14,8 @@ _REVERSED = {"+": "-", "-": "+"}
 def mutants(display: str | Tree) -> Iterator[Tree]:
     """Yield every copy of an equation with one sign, index or exponent changed.
 
-    A sign is reversed; 1 is added to an index, a bound of a sum or an exponent; a
+    ``display`` is the equation as LaTeX or as a syntax tree; copies are syntax trees. A
+    sign is reversed; 1 is added to an index, a bound of a sum or an exponent; a
     transpose is removed. Scripts that are part of a name are not changed.
     """
     yield from _mutants(parse(display) if isinstance(display, str) else display)
@@ -31,7 +32,11 @@ def _mutants(node: Any) -> Iterator[Any]:
 
 
 def _child_mutants(node: Tree, child: Any) -> Iterator[Any]:
-    """Yield the mutants of a syntax tree's child node, or None to remove the child."""
+    """Yield changed copies of a syntax tree's child node; None to remove the child.
+
+    ``node`` is the parent, which decides whether the child is a sign, a script or a
+    factor.
+    """
     if isinstance(child, Token):
         if node.data == "sum" and child in _REVERSED:
             yield child.update(value=_REVERSED[child])

@@ -76,7 +76,13 @@ def find(label: str, folder: str | Path = ".") -> str:
 
 @functools.cache
 def parse(latex: str) -> Tree:
-    """Parse LaTeX into a syntax tree, or raise :class:`DisplayError` with the place."""
+    """Parse LaTeX into a syntax tree.
+
+    Raises
+    ------
+    DisplayError
+        If the LaTeX does not follow the grammar; the message shows from where on.
+    """
     text = _plain(latex)
     try:
         return _parser().parse(text)
@@ -93,7 +99,7 @@ def _parser() -> Lark:
 
 
 def _plain(latex: str) -> str:
-    """Remove alignment, bracket sizes and the words after an equation from LaTeX."""
+    """Remove alignment, bracket sizes and words after the equation from its LaTeX."""
     text = re.sub(r"\\hphantom\{(?:[^{}]|\{[^{}]*\})*\}|\\!|\{\}", " ", latex)
     text = re.sub(r"\\text\{ ?(for|where|if|with)\b.*", "", text, flags=re.S)
     text = re.sub(r"\\[bB]igg?([lr]) *\|", r"\\\1vert ", text)
@@ -110,6 +116,6 @@ def _plain(latex: str) -> str:
 
 
 def _cells(body: str) -> str:
-    """Return a matrix's LaTeX with commands of the grammar between cells and rows."""
+    """Replace ``&`` and line breaks in a matrix's LaTeX by commands of the grammar."""
     rows = re.sub(r"\\\\(\[[^\]]*\])?", r"\\row ", body.rstrip(" ,.\n"))
     return " " + rows.replace("&", r"\cell ") + " "

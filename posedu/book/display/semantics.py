@@ -1,4 +1,4 @@
-"""Evaluation of parsed equations with a table of the values of their symbols."""
+"""Evaluation of parsed equations, given a table that maps their symbols to values."""
 
 import functools
 import operator
@@ -19,6 +19,9 @@ _SUMS = ("\\sum", "\\prod", "\\lim", "\\int")  # their argument extends up to a 
 def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
     """Return each relation of a displayed equation in order: sign, left and right side.
 
+    The display ``a = b < c`` has two relations, ``a = b`` and ``b < c``. ``table`` maps
+    the names of symbols to their values.
+
     Raises
     ------
     DisplayError
@@ -32,7 +35,11 @@ def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
 
 
 def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
-    """Evaluate a statement: ``a = b < c`` gives ``("=", a, b)`` and ``("<", b, c)``."""
+    """Evaluate a statement, which is a chain of expressions with signs between them.
+
+    ``a = b < c`` gives ``("=", a, b)`` and ``("<", b, c)``, with the values of a, b
+    and c by the symbol table.
+    """
     values = pairwise(evaluate(node, table) for node in statement.children[::2])
     signs = (str(sign) for sign in statement.children[1::2])
     return [(sign, *pair) for sign, pair in zip(signs, values, strict=True)]
@@ -45,7 +52,7 @@ def holds(sign: str, left: Any, right: Any) -> bool:
 
 
 def evaluate(node: Tree | Token, table: Table) -> Any:
-    """Return the value of a node of an equation's syntax tree."""
+    """Return the value of a syntax-tree node, with symbols' values from the table."""
     if isinstance(node, Token):
         return _factor(Tree("factor", [node]), table)
     if node.data in _MEANINGS:
@@ -89,16 +96,21 @@ def _product(node: Tree, table: Table) -> Any:
 
 
 def _is_closed(function: Tree) -> bool:
-    """Return whether a function's argument is in parentheses; never true of a sum.
+    """Return whether a function's argument is in parentheses.
 
-    The argument of a sum, product, limit or integral extends up to a sign.
+    Never true of a sum, product, limit or integral, whose argument extends up to the
+    next plus or minus sign.
     """
     head, *tails = function.children
     return str(head) not in _SUMS and any(tail.data == "arguments" for tail in tails)
 
 
 def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
-    """Split a sum sign from a parenthesis, which becomes the first factor after it."""
+    """Split a sum sign from a parenthesis that follows it, as in Σ (a + b) c.
+
+    ``rest`` are the factors after the sign and the parenthesis. Return the sign with
+    its bounds, and the factors with the parenthesis in front.
+    """
     head, *tails = function.children
     at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
     if at is None:
@@ -109,7 +121,10 @@ def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
 
 
 def _divisor(rest: list[Any], table: Table) -> Any:
-    """Return the value of the one factor after a slash; remove it from ``rest``."""
+    """Return the value of the factor after a slash, and empty ``rest``.
+
+    ``rest`` are the factors after the slash; more than one is an error.
+    """
     factors = [item for item in rest if isinstance(item, Tree)]
     if len(factors) != 1:
         raise DisplayError("a slash is followed by one factor, then by a sign")
@@ -118,9 +133,10 @@ def _divisor(rest: list[Any], table: Table) -> Any:
 
 
 def _open_function(function: Tree, rest: list[Any], table: Table) -> Any:
-    """Evaluate a function whose argument has no parentheses.
+    """Evaluate a function whose argument has no parentheses, as in log x.
 
-    The argument consists of the next factors in ``rest``, and is removed from there.
+    ``rest`` are the factors after the function. The argument consists of the first of
+    them, which are removed from ``rest``.
     """
     while rest and isinstance(rest[0], Token) and rest[0].type == "THIN":
         rest.pop(0)
@@ -161,9 +177,10 @@ def _number(digits: Token) -> sp.Number:
 
 
 def _named(head: Token, tails: list[Tree], table: Table) -> Any:
-    """Return the value of a name with its sub- and superscripts.
+    """Return the value of a name with the scripts and arguments (``tails``) after it.
 
-    The table has a key for the name with one of the scripts, or for the name alone.
+    If the table has a key for the name with one of its sub- or superscripts, that key
+    is used, else the key for the name alone.
     """
     name = plain_name(head)
     for at, tail in enumerate(tails if _has_scripts(name, table) else ()):
@@ -181,12 +198,12 @@ def _named(head: Token, tails: list[Tree], table: Table) -> Any:
 
 
 def _has_scripts(name: str, table: Table) -> bool:
-    """Return whether a key of the table is this name with a sub- or superscript."""
+    """Return whether the symbol table has this name with a sub- or superscript."""
     return any(key.startswith((f"{name}_", f"{name}^")) for key in table)
 
 
 def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
-    """Apply indices, powers and arguments to a value, from left to right."""
+    """Apply the indices, powers and arguments after a value, from left to right."""
     while tails:
         tail, *tails = tails
         if tail.data == "above" and _is_indexed(value) and tails:
@@ -212,7 +229,7 @@ def _is_function_value(value: Any) -> bool:
 
 
 def _is_indexed(value: Any) -> bool:
-    """Return whether a value is a sequence or function, not yet an expression."""
+    """Return whether a value is a sequence or function that still lacks its index."""
     return not isinstance(value, sp.Basic | sp.MatrixBase | int | float)
 
 
@@ -232,7 +249,7 @@ def _indices(tail: Tree, table: Table) -> list[Any]:
 
 
 def index_nodes(script: Tree) -> Iterator[Tree | Token]:
-    """Yield the indices of a subscript; adjacent letters are several indices."""
+    """Yield the syntax-tree nodes of a subscript's indices; ``ij`` has two."""
     for node in script.children:
         items = [node]
         is_statement = isinstance(node, Tree) and node.data == "statement"
@@ -271,6 +288,7 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
     r"""Evaluate a function such as ``\cos``, ``\max`` or ``\sum`` of its argument.
 
     ``scripts`` are the function's sub- and superscripts, such as the bounds of a sum.
+    ``body`` is its argument: factors, or the statements between its parentheses.
     """
     name = str(head)[1:]
     below = next((tail for tail in scripts if tail.data == "below"), None)
@@ -293,7 +311,10 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
 
 
 def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
-    r"""Evaluate ``\lim_{x \to a}`` of a product."""
+    r"""Evaluate ``\lim_{x \to a}`` of a product.
+
+    ``below`` is the script ``x \to a``, ``body`` are the factors of the product.
+    """
     if below is None or len(below.children[0].children) != 2:
         raise DisplayError(
             "a limit needs its variable and the point that it approaches"
@@ -305,7 +326,12 @@ def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
 def _integral(
     below: Tree | None, above: Tree | None, body: list[Any], table: Table
 ) -> Any:
-    r"""Evaluate ``\int_a^b f \, dx`` by the antiderivative in the table."""
+    r"""Evaluate ``\int_a^b f \, dx`` by the antiderivative in the table.
+
+    ``below`` and ``above`` are the scripts a and b, ``body`` is ``f \, dx``. If f is
+    not the antiderivative's derivative, the value has an unknown term, so that no
+    equation with the integral holds.
+    """
     match body:
         case [*inside, Token(type="THIN"), Tree(children=["d"]), Tree(children=[x])]:
             key = f"int d{plain_name(x)}"
@@ -325,9 +351,10 @@ def _integral(
 
 @functools.cache
 def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> sp.Expr:
-    """Return the antiderivative ``inside`` at ``end``, or its limit if it is infinite.
+    """Return the antiderivative ``inside`` at ``end``, or its limit if infinite there.
 
-    ``side`` is the side of the limit, ``"+"`` or ``"-"``.
+    ``variable`` is the variable of integration, ``side`` the side of the limit, ``"+"``
+    or ``"-"``.
     """
     value = inside.subs(variable, end)
     infinite = value.has(sp.oo, -sp.oo, sp.zoo, sp.nan)
@@ -335,7 +362,11 @@ def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> 
 
 
 def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
-    """Yield the symbol table with each combination of values of a sum's variables."""
+    """Yield a copy of the symbol table for each combination of a sum's variables.
+
+    Each copy has values of these variables. ``below`` and ``above`` are the sum's
+    scripts with the bounds.
+    """
     domains = [_domain(node, above, table) for node in below.children[0].children]
     for values in product(*(values for _, values in domains)):
         names = (name for name, _ in domains)
@@ -345,7 +376,8 @@ def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
 def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
     r"""Return the name and the values of a sum's variable.
 
-    The variable is given as ``l=j``, ``j \le i``, ``0 \le p < n`` or ``p``.
+    ``node`` is ``l=j`` (``above`` has the upper bound), ``j \le i``, ``0 \le p < n`` or
+    ``p``, whose values are in the table under ``"p in"``.
     """
     if isinstance(node, Token) or len(node.children) == 1:
         name = _variable(node)
@@ -378,16 +410,20 @@ def _variable(node: Tree | Token) -> str:
 
 @functools.cache
 def plain_name(token: Token) -> str:
-    r"""Convert a name to a key: ``\omega`` to ``omega``, ``\hat{q}`` to ``hat q``.
+    r"""Convert a LaTeX name to its key in the table of symbols.
 
-    Of ``\text{…}`` and ``\operatorname{…}`` the words inside remain.
+    ``\omega`` becomes ``omega``, and ``\hat{q}`` becomes ``hat q``. Of ``\text{…}`` and
+    ``\operatorname{…}`` the words inside remain.
     """
     words = re.findall(r"[a-zA-Z0-9]+", str(token))
     return " ".join(words[1:] if words[0] in ("text", "operatorname") else words)
 
 
 def written(tail: Tree) -> str:
-    """Return a sub- or superscript as in keys of the table: ``_code`` or ``^(1)``."""
+    """Return a sub- or superscript as keys of the table of symbols spell it.
+
+    Examples are ``_code`` and ``^(1)``.
+    """
     mark = {"below": "_", "above": "^"}.get(tail.data, "")
     return mark + _text(tail)
 

@@ -1,6 +1,6 @@
-"""Checker of the exercises: find an exercise, judge an answer, print the verdict.
+"""Checker of the exercises: find an exercise, judge the answer, print the verdict.
 
-The exercises on each family of encodings are in the folder of that name.
+The exercises on each family of encodings are in the folder with the family's name.
 """
 
 import copy
@@ -50,7 +50,8 @@ ARGUMENT_LENGTH = 40  # characters of an argument where the case is too long
 def sheets() -> Mapping[str, str]:
     """Return the name of the module with each chapter's exercises, by chapter.
 
-    The exercises of chapter ``learned-biases`` are in the module ``learned_biases``.
+    For example, the exercises of chapter ``learned-biases`` are in the module
+    ``posedu.book.exercises.bias.learned_biases``.
     """
     folders = importlib.import_module("posedu.book.exercises").__path__
     found = pkgutil.walk_packages(folders, "posedu.book.exercises.")
@@ -104,7 +105,10 @@ def check(name: Any, answer: Any) -> Result:
 
 
 def judge(name: Any, answer: Any) -> Result:
-    """Return the verdict of :func:`check` on a learner's answer, and print nothing."""
+    """Return the verdict of :func:`check` on a learner's answer, and print nothing.
+
+    A swapped order of the two arguments gets a reply that says so.
+    """
     is_swapped = isinstance(answer, str) and not isinstance(name, str)
     if not is_swapped and not isinstance(name, str):
         raise KeyError(
@@ -171,9 +175,10 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
 
 
 def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
-    """Call a learner's answer; return its result, and '' or what went wrong.
+    """Call a learner's answer; return a pair of its result and a complaint.
 
-    ``case`` is the tuple of arguments, which the answer must leave unchanged.
+    ``case`` is the tuple of arguments, which the answer must leave unchanged. The
+    complaint says what went wrong; it is '' if the call went well.
     """
     arguments = copy.deepcopy(case)
     try:
@@ -195,8 +200,9 @@ def _describe_error(error: BaseException) -> str:
 def _comparison(exercise: Exercise, case: tuple, got: Any, want: Any) -> str:
     """Return the line of a reply with a failing input, the given and the right value.
 
-    The right value is left out where it would be the solution: if there are no
-    arguments, or if the arguments or the right value contain symbols.
+    ``case`` is the failing tuple of arguments. The right value is left out where it
+    would be the solution: if there are no arguments, or if the arguments or the right
+    value contain symbols.
     """
     shown = _show_case(exercise, case)
     subject = f"For {shown} your answer" if shown else "Your answer"
@@ -247,8 +253,9 @@ def _unchanged(after: Any, before: Any) -> bool:
 def _broken_property(exercise: Exercise, answer: Answer, failing: tuple) -> str:
     """Return a reply on the first property that an answer lacks, or an empty string.
 
-    The reply shows calls of the answer that break the property. Calls with the
-    ``failing`` case are left out, since the end of the reply shows that case anyway.
+    A property is a test that every right answer to the exercise passes. The reply shows
+    calls of the answer that break the property. Calls with the arguments ``failing``
+    are left out, since the end of the reply shows those anyway.
     """
     for rule in exercise.properties:
         for case in exercise.cases:
@@ -267,8 +274,9 @@ def _broken_property(exercise: Exercise, answer: Answer, failing: tuple) -> str:
 def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tuple]]:
     """Return whether an answer has a property, and the calls of the answer in the test.
 
-    Each call is recorded as the arguments with the result, or with the exception that
-    was raised.
+    ``rule`` is the property (a test that every right answer passes), ``case`` the tuple
+    of arguments for the test. Each call is a pair of the arguments and of what the
+    answer returned or the exception that it raised.
     """
     calls: list[tuple] = []
 
@@ -289,7 +297,11 @@ def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tupl
 
 
 def _show_calls(exercise: Exercise, calls: list[tuple]) -> list[tuple[str, str]]:
-    """Return the distinct inputs and the outcomes of calls of an answer, as text."""
+    """Return the distinct inputs and the outcomes of calls of an answer, as text.
+
+    ``calls`` are pairs of the arguments and of the returned value or the raised
+    exception. Each returned pair is like ("x = 1", "gives 2").
+    """
     if not exercise.cases[0]:
         return []
     shown = [
@@ -314,8 +326,8 @@ def _show_case(
 ) -> str:
     """Return the arguments of a test case as text: ``name = value, …``.
 
-    If the text is longer than ``longest`` characters, long arguments are shortened,
-    arrays to their shapes.
+    ``case`` is the tuple of arguments. If the text is longer than ``longest``
+    characters, long arguments are shortened, and arrays are described by their shapes.
     """
     names = inspect.signature(exercise.solution).parameters
     pairs = list(zip(names, case, strict=False))

@@ -1,8 +1,9 @@
 """Diagnosis of a wrong answer: a known misconception, or a slip of any exercise.
 
-A slip is found by comparison of results alone. The learner's results are the right ones
-after some operation, or the right ones for other arguments, or the same for all
-arguments.
+A misconception is a typical wrong answer that the exercise lists. A slip is a mistake
+that can happen in any exercise. It is found by comparing results alone: the learner's
+results are the right ones after some operation (such as a reversed sign), or the right
+ones for changed arguments, or equal for all arguments.
 """
 
 import copy
@@ -32,7 +33,11 @@ Pairs = list[tuple[Array, Array]]  # the given and the right result of each case
 
 
 def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
-    """Return the reply on the mistake that explains a learner's results, or ''."""
+    """Return the reply on the mistake that explains a learner's results, or ''.
+
+    ``given`` and ``wanted`` are the learner's and the right results for all test
+    inputs.
+    """
     found = Diagnosis(exercise, given, wanted)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # Warnings would be about code that the learner has not written.
@@ -52,16 +57,18 @@ def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
 def locate(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
     """Return a reply that unexplained results are nearly right, or wrong in one region.
 
-    An empty string if neither holds.
+    A region is, for example, the diagonal of a matrix. The reply is an empty string if
+    the results are neither.
     """
     found = Diagnosis(exercise, given, wanted)
     return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
 
 
 def parts(result: Any, want: Any) -> list[Array]:
-    """Split a result into arrays: one for each entry of a tuple, else a single one.
+    """Split an exercise's result into arrays: one for each entry of a tuple, else one.
 
-    A list of numbers is a single array. ``want``, the right result, sets the form.
+    A list of numbers is a single array. ``want``, the right result, decides how
+    ``result`` is split.
     """
     if isinstance(want, list) and all(as_array(w).ndim == 0 for w in want):
         return [as_array(list(result))]
@@ -72,10 +79,10 @@ def parts(result: Any, want: Any) -> list[Array]:
 
 
 class Diagnosis:
-    """Comparison of a learner's and the right results, for all cases of an exercise.
+    """Comparison of a learner's results with the right ones, for all test inputs.
 
-    If a result is a tuple, slips are looked for in the first of its entries that is
-    wrong in any case.
+    The methods look for the mistake that explains the results. If a result is a tuple,
+    slips are looked for in one entry alone: the first that is wrong for any test input.
     """
 
     def __init__(self, exercise: Exercise, given: list[Any], wanted: list[Any]):
@@ -97,14 +104,19 @@ class Diagnosis:
         self.part = [place for place in self.everywhere if place[1] == self.number]
 
     def _is_given(self, results: list[Array], case: int, part: int) -> bool:
-        """Return whether ``results[part]`` is what the learner gave for a case."""
+        """Return whether ``results[part]`` is what the learner gave for a test input.
+
+        ``case`` is the number of the test input, ``part`` that of the entry if a result
+        is a tuple, otherwise 0.
+        """
         got, tolerance = self.given[case][part], self.exercise.tolerance
         return len(results) > part and agree(got, results[part], tolerance)
 
     def _comes_from(self, answer: Callable[..., Any], places: list[Place]) -> bool:
         """Return whether a function gives the learner's results in the given places.
 
-        Each place names a case of the exercise and an entry of the result's tuple.
+        Each place is a pair: the number of a test input, and the number of an entry of
+        the result's tuple.
         """
         found: dict[int, list[Array]] = {}
         for case, part in places:
@@ -128,7 +140,9 @@ class Diagnosis:
     def misconception(self, places: list[Place]) -> str:
         """Return the reply on the misconception behind the learner's results, or ''.
 
-        Only the results in ``places`` are compared.
+        A misconception is a typical wrong answer that the exercise lists. Only the
+        results in ``places`` are compared: pairs of a test input's number and the
+        number of an entry of its result.
         """
         for known in self.exercise.misconceptions:
             if self._comes_from(known.answer, places):
@@ -136,7 +150,10 @@ class Diagnosis:
         return ""
 
     def strange_number(self) -> str:
-        """Return a reply on NaN, infinities or decimals that the right result lacks."""
+        """Return a reply on NaN, infinities or decimals that the right result lacks.
+
+        An empty string if the learner's results have none of these.
+        """
         if any(_are_decimals(got, want) for got, want in self._pairs()):
             return self._reply("Your answer has decimals", _DECIMALS)
         for got, want in self._pairs():
@@ -148,7 +165,10 @@ class Diagnosis:
         return ""
 
     def not_whole(self) -> str:
-        """Return a reply on decimals where whole numbers are asked for."""
+        """Return a reply on decimals where whole numbers are asked for.
+
+        An empty string if there are none.
+        """
         if all(want.dtype.kind in "iu" for _, want in self._pairs()) and any(
             got.dtype.kind == "f" and (got % 1).any() for got, _ in self._pairs()
         ):
@@ -159,9 +179,10 @@ class Diagnosis:
         return ""
 
     def operation(self) -> str:
-        """Return a reply on the operation that makes the right results the learner's.
+        """Return a reply on the operation from the right results to the learner's.
 
-        An empty string if no operation does.
+        The operation is, for instance, a reversed sign or a transposition. The reply is
+        an empty string if no operation does it.
         """
         tolerance = self.exercise.tolerance
         for name, message, operation in OPERATIONS:
@@ -178,10 +199,12 @@ class Diagnosis:
         return ""
 
     def other_argument(self) -> str:
-        """Return a reply on arguments changed so that the learner's results are right.
+        """Return a reply on the changed arguments that explain the learner's results.
 
-        Results that are the same for every input get a reply of their own. An empty
-        string if no change explains the results.
+        The solution is called with changed arguments, such as two exchanged ones, and
+        must then give the learner's results. Results that are the same for every input
+        get a reply of their own. The reply is an empty string if no change explains the
+        results.
         """
         results = [self.given[case][part] for case, part in self.part]
         if len(results) > 1 and all(agree(r, results[0], 0.0) for r in results):
@@ -199,9 +222,11 @@ class Diagnosis:
         return ""
 
     def _changes(self) -> Iterator[tuple[str, str, Callable[[tuple], Any]]]:
-        """Yield each slip in the arguments: a name, a message, a function of a case.
+        """Yield each slip in the arguments: a name, a message, and a function.
 
-        The function returns the results that an answer with this slip would give.
+        A slip is, for instance, the exchange of two arguments. The function takes the
+        tuple of arguments and returns the results that an answer with this slip would
+        give.
         """
         solution, cases = self.exercise.solution, self.exercise.cases
         names = list(inspect.signature(solution).parameters)[: len(cases[0])]
@@ -236,13 +261,14 @@ class Diagnosis:
                 )
 
     def is_exact(self) -> bool:
-        """Return whether the right results are SymPy expressions."""
+        """Return whether the exercise's right results are SymPy expressions."""
         return any(want.dtype.kind == "O" for _, want in self._pairs())
 
     def _plain_pairs(self) -> Pairs:
-        """Return the learner's and the right arrays as real numbers, in pairs.
+        """Return pairs of the learner's and the right array, both as real numbers.
 
-        Axes of length 1 are dropped. The list is empty if an entry has no real value.
+        Each test input gives one pair. Axes of length 1 are dropped. The list is empty
+        if any number of an array has no real value.
         """
         arrays = [array for pair in self._pairs() for array in pair]
         exact = [array for array in arrays if array.dtype.kind == "O"]
@@ -258,8 +284,8 @@ class Diagnosis:
     def relation(self, relations: "Relations") -> str:
         """Return a reply on the first relation that holds for the learner's results.
 
-        The learner's results may be, for instance, the right ones times one factor.
-        An empty string if none of the ``relations`` holds.
+        A relation is, for instance, that the learner's results are the right ones times
+        one factor. The reply is an empty string if none of the ``relations`` holds.
         """
         pairs = self._plain_pairs()
         if not pairs or any(want.dtype.kind == "b" for _, want in pairs):
@@ -270,9 +296,10 @@ class Diagnosis:
         return ""
 
     def region(self) -> str:
-        """Return a reply on the region, such as the diagonal, with all wrong entries.
+        """Return a reply on the region of the results that has all wrong numbers.
 
-        An empty string if there is no such region.
+        A region is, for instance, the diagonal or the last row. The reply is an empty
+        string if there is no such region.
         """
         pairs, tolerance = self._plain_pairs(), self.exercise.tolerance
         for name, mask in REGIONS if pairs else ():
@@ -300,7 +327,8 @@ _INFINITY = (
 def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
     """Return an array's entries as real numbers; None if an entry has no real value.
 
-    Expressions are evaluated at one choice of numbers for the ``symbols``.
+    The entries are numbers or SymPy expressions, and the ``symbols`` in these are
+    replaced by one fixed choice of numbers.
     """
     if array.dtype.kind != "O":
         return array
@@ -311,7 +339,10 @@ def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
 
 
 def _are_decimals(got: Array, want: Array) -> bool:
-    """Return whether ``got`` has the exact results of ``want`` as rounded decimals."""
+    """Return whether ``got`` has the exact results of ``want`` as rounded decimals.
+
+    ``got`` is the learner's array and ``want`` the right one, of SymPy numbers.
+    """
     if want.dtype.kind != "O":
         return False
     try:
@@ -332,7 +363,8 @@ def _with(case: tuple, changed: dict[int, Any]) -> tuple:
 def _options(values: Iterator[Any]) -> list[Any]:
     """Return the distinct values of an argument that are strings, booleans or dtypes.
 
-    The list is empty if there are fewer than two: the argument then chooses nothing.
+    ``values`` are the argument's values in all test inputs. The list is empty if there
+    are fewer than two distinct ones: the argument then chooses nothing.
     """
     kinds = str | bool | torch.dtype
     found = dict.fromkeys(v for v in values if isinstance(v, kinds))
@@ -343,7 +375,10 @@ def _options(values: Iterator[Any]) -> list[Any]:
 
 
 def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
-    """Restrict a function to arguments that meet a condition; else raise TypeError."""
+    """Restrict the function ``change`` to arguments that meet a condition.
+
+    The returned function raises TypeError for all other arguments.
+    """
 
     def changed(x: Any) -> Any:
         if not condition(x):
@@ -354,9 +389,9 @@ def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any
 
 
 def _is_whole(x: Array) -> bool:
-    """Return whether the numbers in an array may be off by one.
+    """Return whether an array has numbers for which "one too many" is a likely slip.
 
-    Integers and floats may, SymPy numbers only if they are integers.
+    These are integers, floats, and those SymPy numbers that are integers.
     """
     return x.dtype.kind == "i" or all(getattr(e, "is_integer", False) for e in x.flat)
 
@@ -523,9 +558,10 @@ CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 
 
 def _factors(pairs: Pairs, tolerance: float) -> list[float] | None:
-    """Return, for each case, the factor between the learner's and the right results.
+    """Return the factors between the learner's and the right results.
 
-    None if in some case the entries do not share one factor.
+    There is one factor for each test input. None if the numbers for some input do not
+    share one factor.
     """
     found = []
     for got, want in pairs:
@@ -564,7 +600,11 @@ def _constant_by_case(pairs: Pairs, tolerance: float) -> bool:
 
 
 def _moved(by: int) -> Callable[[Pairs, float], bool]:
-    """Make a test that all results are the right ones, shifted ``by`` along an axis."""
+    """Make a test that all results are the right ones, shifted ``by`` along an axis.
+
+    ``by`` is a number of places. The returned test takes pairs of the learner's and the
+    right array, and the tolerance.
+    """
 
     def related(pairs: Pairs, tolerance: float) -> bool:
         for axis in range(-max(want.ndim for _, want in pairs), 0):
@@ -591,7 +631,11 @@ def _rearranged(pairs: Pairs, tolerance: float) -> bool:
 
 
 def _within(share: float) -> Callable[[Pairs, float], bool]:
-    """Make a test that no entry is off by more than ``share`` of the largest one."""
+    """Make a test that no number is off by more than ``share`` of the largest one.
+
+    The returned test takes pairs of the learner's and the right array, and ignores the
+    tolerance.
+    """
 
     def related(pairs: Pairs, tolerance: float) -> bool:
         return all(

@@ -29,10 +29,10 @@ class Misconception:
 class Property:
     """A property that every right answer to an exercise has, and a test of it.
 
-    The test ``holds(answer, *case)`` is true for every right answer and every case of
-    the exercise (a tuple of arguments). ``holds`` may also call the answer with other
-    arguments. The reply to a wrong answer states the property, ``says``, and shows
-    the last calls with their arguments.
+    The test ``holds(answer, *case)`` is true for every right answer and every ``case``
+    (a tuple of arguments) of the exercise. ``holds`` may also call the answer with
+    arguments that are in no case. The reply to a wrong answer states the property,
+    ``says``, and shows the last calls of the answer with their arguments.
     """
 
     says: str
@@ -43,11 +43,15 @@ class Property:
 class Exercise:
     """One exercise: its text, test inputs, solution and known wrong answers.
 
-    The exercise's part of the book's page and of both notebooks is made from it.
-    ``statement`` and ``hint`` are Markdown. ``solution`` is a function of the
-    exercise's module; the learner starts from its signature and docstring. ``cases``
-    are tuples of arguments, smallest first, since the reply to a wrong answer shows
-    the first failing one. ``tolerance`` is the largest absolute difference accepted
+    The exercise's section on the book's page, in the notebook to fill in and in the
+    notebook with solutions is made from it.
+
+    ``statement`` (the question) and ``hint`` are Markdown. ``solution`` is a function
+    of the exercise's module; the learner starts from its signature and docstring, in
+    about ``lines`` lines and ``minutes`` minutes. ``cases`` are tuples of arguments,
+    smallest first, since the reply to a wrong answer shows the first failing one.
+    ``misconceptions`` are typical wrong answers, ``properties`` are tests that every
+    right answer passes, and ``tolerance`` is the largest absolute difference accepted
     between floats.
     """
 

@@ -124,12 +124,20 @@ def equal(got: Any, want: Any, tolerance: float) -> bool:
 
 
 def agree(got: np.ndarray, want: np.ndarray, tolerance: float) -> bool:
-    """Return whether two arrays have the same shape and agree everywhere."""
+    """Return whether two arrays have the same shape and agree in all entries.
+
+    ``got`` is the learner's array, ``want`` the right one. Floats may differ by
+    ``tolerance``.
+    """
     return got.shape == want.shape and not differs(got, want, tolerance).any()
 
 
 def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
-    """Return a mask of the entries in which two arrays of the same shape differ."""
+    """Return a mask of the entries in which two arrays of the same shape differ.
+
+    Floats may differ by ``tolerance``. All entries count as different if one entry of
+    ``got`` is no number, unless ``want`` has SymPy expressions.
+    """
     if want.dtype.kind == "O":
         found = [not _same(g, w) for g, w in zip(got.flat, want.flat, strict=True)]
         return np.array(found, dtype=bool).reshape(want.shape)
@@ -143,7 +151,10 @@ def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 def _same(got: Any, want: Any) -> bool:
-    """Return whether two expressions are equal; a decimal equals no exact number."""
+    """Return whether two SymPy expressions are equal; a decimal equals no exact number.
+
+    Values that are no expressions are never equal.
+    """
     if not is_expression(scalar(got)) or not is_expression(scalar(want)):
         return False
     got, want = sp.sympify(got), sp.sympify(want)
@@ -153,7 +164,7 @@ def _same(got: Any, want: Any) -> bool:
 def numbers(array: np.ndarray) -> np.ndarray | None:
     """Convert an array of Python or SymPy numbers to floats; None if one is no number.
 
-    An array of any other dtype than object is returned as it is.
+    An array of any dtype but object is returned as it is.
     """
     if array.dtype.kind != "O":
         return array
@@ -203,8 +214,8 @@ def value_at(
 ) -> complex | None:
     """Return the value of an expression for one choice of numbers for its symbols.
 
-    None if it cannot be evaluated. ``point`` selects the choice. To compare several
-    expressions, give each the ``symbols`` of them all.
+    None if the expression cannot be evaluated. ``point`` selects the choice. To compare
+    several expressions, give each the ``symbols`` of them all.
     """
     numbers = {}
     for n, name in enumerate(symbols or free_symbols([expression])):
@@ -269,7 +280,8 @@ def show_briefly(value: Any, longest: int = 120) -> str:
 def show(value: Any, shown: int = SHOWN) -> str:
     """Return a value as one line of text.
 
-    An array of more than ``shown`` entries appears by its corners and its shape.
+    An array of more than ``shown`` entries is shown by its first and last entries and
+    its shape.
     """
     if isinstance(value, torch.Tensor):
         if not _is_filled(value):

@@ -1,1 +1,1 @@
-"""Experiments of the book: each one module, one command and one result file."""
+"""Experiments of the book: each is one module, one command and one result file."""

@@ -32,11 +32,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posedu._arguments import require_choice, require_dimension, require_finite
+from posedu._arguments import require_choice, require_finite
+from posedu.book.experiments.runs import Experiment, Runs, interval, run_command
 from posedu.book.experiments.runs import Run as AnyRun
-from posedu.book.experiments.runs import Runs, command, interval
 from posedu.book.experiments.training import CausalModel, optimization
-from posedu.book.provenance import keep_memory
 from posedu.torch import (
     CAPE,
     DAPE,
@@ -77,7 +76,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Text:
-    """Characters as numbers: a training text, the test files, and a checksum."""
+    """A text as character numbers: training text, test files, checksum of all."""
 
     training: Int[Tensor, "characters"]
     testing: tuple[Int[Tensor, "_"], ...]
@@ -86,7 +85,7 @@ class Text:
 
 @cache
 def standard_library() -> Text:
-    """Return the source of the standard library's modules, without its packages.
+    """Return the source code of Python's standard library, modules without packages.
 
     The checksum of a file's name decides whether it is for testing, one in eight.
     """
@@ -108,7 +107,7 @@ def standard_library() -> Text:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of all runs; ``text`` is the checksum of the text."""
+    """Sizes and training settings of all runs; ``text`` is the checksum of the text."""
 
     steps: int = 1000
     batch: int = 32
@@ -122,20 +121,36 @@ class Settings:
 
     @property
     def d_model(self) -> int:
-        """Width of the model."""
+        """Width of the hidden states: heads times head dimension."""
         return self.heads * self.d
+
+
+def text_of(settings: Settings) -> Text:
+    """Return the text; raise ValueError if its checksum is not that of the settings."""
+    text = standard_library()
+    if settings.text != text.digest:
+        raise ValueError(
+            f"the settings are of the text {settings.text}; that of this Python is "
+            f"{text.digest}"
+        )
+    return text
 
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding of the experiment; ``later`` makes later layers' from the first."""
+    """An encoding to compare: its title and how it is made for each layer.
+
+    ``make`` returns the encoding of the first layer from the settings. ``later``
+    returns that of a later layer from the settings and the first layer's encoding;
+    without ``later``, ``make`` serves every layer.
+    """
 
     title: str
     make: Callable[[Settings], Encoding]
     later: Callable[[Settings, Encoding], Encoding] | None = None
 
     def layers(self, settings: Settings) -> Iterator[Encoding]:
-        """Yield the encoding of each layer, without end."""
+        """Yield the encoding of the first layer, the second, and so on without end."""
         first = self.make(settings)
         yield first
         while True:
@@ -143,7 +158,10 @@ class Condition:
 
 
 def _rows(s: Settings) -> int:
-    """Return the rows of a table; those beyond the training length stay untrained."""
+    """Return the rows of a learned table, enough for the longest test length.
+
+    Rows beyond the training length stay untrained.
+    """
     return MULTIPLES[-1] * s.length
 
 
@@ -247,7 +265,7 @@ ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **CLIPS, **ABSOLU
 
 
 class Model(CausalModel):
-    """A causal character model with the encoding of a condition."""
+    """Causal transformer over characters with the encoding of a :class:`Condition`."""
 
     def __init__(self, condition: Condition, settings: Settings, seed: int):
         own = condition.layers(settings)
@@ -265,7 +283,9 @@ class Model(CausalModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(AnyRun):
-    """One training: ``bits`` and ``accuracy`` by length (as text).
+    """Result of one training: bits per character and accuracy at each test length.
+
+    ``bits`` and ``accuracy`` map the length, written as text, to the value.
 
     ``loss`` is the mean of the last tenth of the steps, in bits.
     """
@@ -283,13 +303,13 @@ class Run(AnyRun):
 
     @property
     def key(self) -> tuple[str | int | float, ...]:
-        """Rate, encoding and seed."""
+        """Learning rate, encoding and seed, which identify the run."""
         return self.rate, *super().key
 
 
 @dataclass
 class Result(Runs):
-    """Runs of the experiment, its method and its settings."""
+    """All runs of the character experiment, with its method and settings."""
 
     settings_type = Settings
     run_type = Run
@@ -299,11 +319,11 @@ class Result(Runs):
         return [m * self.settings.length for m in MULTIPLES]
 
     def evaluations(self) -> list[str]:
-        """Return the lengths, as text."""
+        """Return the tested lengths as text, the keys of bits and accuracies."""
         return [str(n) for n in self.lengths()]
 
     def choosing(self) -> list[Run]:
-        """Return the runs that choose the learning rate."""
+        """Return the runs on the seeds that only serve to choose the learning rate."""
         return [run for run in self.runs if run.seed in CHOOSING]
 
     def chosen(self) -> float | None:
@@ -321,14 +341,14 @@ class Result(Runs):
         return min(RATES, key=lambda rate: np.mean([*found[rate].values()]))
 
     def reported(self) -> list[Run]:
-        """Return the runs of the other seeds with the chosen rate, by rising seed."""
+        """Return the runs with the chosen rate on reported seeds, by rising seed."""
         rate = self.chosen()
         runs = [r for r in self.runs if r.rate == rate and r.seed not in CHOOSING]
         return sorted(runs, key=lambda run: run.seed)
 
     @property
     def complete(self) -> bool:
-        """Return whether all encodings were trained with the same seeds."""
+        """Return whether all reported encodings have the same seeds, uninterrupted."""
         seeds: dict[str, set] = {}
         for run in self.reported():
             seeds.setdefault(run.encoding, set()).add(run.seed)
@@ -346,7 +366,7 @@ class Result(Runs):
         return [name for name in ALL if name in trained]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the bits of every encoding at every length."""
+        """Yield the head, then the mean bits of each encoding at every test length."""
         yield ("bits per character", *(f"L = {n}" for n in self.lengths()))
         for name in self.encodings():
             values = (self.bits(name, n) for n in self.lengths())
@@ -354,7 +374,7 @@ class Result(Runs):
 
 
 def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
-    """Format the mean and the half-width of its interval, or one seed's value alone."""
+    """Format bits over the seeds: mean ± half of the interval, or one seed's value."""
     if len(values) < 2:
         return f"{values.mean():.3f}"
     mean, half = interval(values)
@@ -364,7 +384,7 @@ def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
 def training_windows(
     text: Text, settings: Settings, seed: int
 ) -> Iterator[Int[Tensor, "batch characters"]]:
-    """Yield the windows of each step, from anywhere in the training text."""
+    """Yield the text windows of each training step, from random places."""
     generator = torch.Generator().manual_seed(seed)
     window = torch.arange(settings.length + 1)
     last = len(text.training) - len(window)
@@ -376,7 +396,7 @@ def training_windows(
 def test_windows(
     text: Text, settings: Settings, seed: int
 ) -> Int[Tensor, "windows characters"]:
-    """Return windows of the longest length, each within one test file.
+    """Return the test windows, each of the longest length and within one test file.
 
     Every start in every file that is long enough is equally likely.
     """
@@ -402,7 +422,7 @@ def test_windows(
 def fit(
     model: nn.Module, text: Text, settings: Settings, rate: float, seed: int
 ) -> float:
-    """Train and return the mean loss of the last tenth of the steps, in bits."""
+    """Train the model; return the mean loss of the last tenth of the steps, in bits."""
     optimizer, schedule = optimization(
         model, rate=rate, decay=settings.decay, steps=settings.steps
     )
@@ -425,7 +445,10 @@ def test(
     length: int,
     asked: int,
 ) -> tuple[float, float]:
-    """Return bits and accuracy at the last ``asked`` characters of ``length``."""
+    """Return the model's bits per character and its accuracy on test windows.
+
+    The model sees ``length`` characters; the last ``asked`` predictions count.
+    """
     shown, next_ones = windows[:, -length - 1 : -1], windows[:, -asked:]
     logits = torch.cat([model(part)[:, -asked:] for part in shown.split(1)])
     bits = functional.cross_entropy(logits.double().mT, next_ones) / np.log(2)
@@ -435,7 +458,7 @@ def test(
 def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
     """Train one encoding with one rate and seed and test it at every length."""
     start = time.perf_counter()
-    text = standard_library()
+    text = text_of(settings)
     windows = test_windows(text, settings, seed)
     asked = max(1, settings.length // 2)
     with torch.random.fork_rng(
@@ -458,92 +481,51 @@ def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
     )
 
 
-def experiment(
-    *,
-    encodings: Sequence[str] = tuple(ALL),
-    seeds: int = 5,
-    settings: Settings | None = None,
-    processes: int = 1,
-    backend: str = "loky",
-    save_to: str | Path | None = None,
-) -> Result:
-    """Choose the learning rate, run every encoding with it, save each finished run.
+@dataclass(kw_only=True)
+class RateExperiment(Experiment):
+    """Experiment that first chooses the learning rate, on seeds that are not reported.
 
-    Parameters
-    ----------
-    encodings
-        Keys of :data:`ALL`; keys of :data:`CONDITIONS` choose the rate.
-    seeds
-        Number of reported seeds.
-    settings
-        Default :class:`Settings`.
-    processes, backend
-        Runs at a time, each on one thread, and how joblib starts them.
-    save_to
-        A file that is rewritten after every run. Runs that it already has are not
-        repeated.
-
-    Returns
-    -------
-    Result
-        Also when interrupted, with the runs that were finished.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Unknown encodings, none that chooses the rate, counts that are not positive
-        integers, settings of another text, a file that was made with other settings, a
-        training that diverged.
-    OSError
-        The file cannot be written; known before the first run.
+    ``choosing`` are the encodings or models whose bits on the seeds of
+    :data:`CHOOSING` choose the rate.
     """
-    for name in encodings:
-        require_choice("encoding", name, tuple(ALL))
-    choosing = [name for name in encodings if name in CONDITIONS]
-    if not choosing:
-        raise ValueError(
-            f"one of {', '.join(CONDITIONS)} must be among the encodings, since these "
-            "choose the learning rate"
-        )
-    require_dimension("seeds", seeds, 1)
-    require_dimension("processes", processes, 1)
-    settings = settings or Settings()
-    require_dimension("steps", settings.steps, 1)
-    if settings.text != standard_library().digest:
-        raise ValueError(
-            f"the settings are of the text {settings.text}; that of this Python is "
-            f"{standard_library().digest}"
-        )
-    result = Result.begin(settings, save_to, METHOD)
-    how: dict = dict(processes=processes, backend=backend, save_to=save_to)
-    result.add(
-        run, [(r, e, s) for s in CHOOSING for e in choosing for r in RATES], **how
-    )
-    if not result.interrupted:
+
+    choosing: Sequence[str]
+
+    def require_trainable(
+        self, settings: Settings, chosen: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Raise unless the chosen names exist and one of them chooses the rate."""
+        super().require_trainable(settings, chosen)
+        text_of(settings)
+        ((of, names),) = chosen.items()
+        if not {*names} & {*self.choosing}:
+            raise ValueError(
+                f"{' or '.join(self.choosing)} must be among the {of}, to choose the "
+                "learning rate"
+            )
+
+    def phases(
+        self, result: Runs, seeds: int, chosen: Mapping[str, Sequence[str]]
+    ) -> Iterator[list[tuple]]:
+        """Yield the jobs that choose the learning rate, then those with that rate."""
+        (names,) = chosen.values()
+        choosing = [name for name in names if name in self.choosing]
+        yield [(r, name, s) for s in CHOOSING for name in choosing for r in RATES]
         rate, first = result.chosen(), CHOOSING[-1] + 1
-        every = [(rate, e, first + s) for s in range(seeds) for e in encodings]
-        result.add(run, every, **how)
-    return result
+        yield [(rate, name, first + s) for s in range(seeds) for name in names]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment, or the rest of it, and print a table of bits."""
-    return command(
-        "characters",
-        "Train a small model of characters with each encoding.",
-        choices={"encodings": ALL},
-        seeds=5,
-        length="steps",
-        settings=Settings,
-        experiment=experiment,
-        arguments=arguments,
-    )
+experiment = RateExperiment(
+    name="characters",
+    purpose="Train a small model of characters with each encoding.",
+    method=METHOD,
+    choices={"encodings": tuple(ALL)},
+    choosing=tuple(CONDITIONS),
+    result_type=Result,
+    run_one=run,
+)
 
+main = experiment.main
 
 if __name__ == "__main__":
-    from posedu.book.experiments import (
-        characters,  # the name that worker processes import
-    )
-
-    keep_memory()
-    sys.exit(characters.main())
+    run_command(__spec__.name)

@@ -49,7 +49,7 @@ They were trained at 512 tokens and tested up to 16384.
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expectation that one encoding is better than another at some lengths.
+    """A paper's expectation that one encoding needs fewer bits than another.
 
     ``multiples`` are the lengths over the training length.
     """
@@ -89,7 +89,7 @@ FIRE's are those of its abstract, up to four training lengths, which it tests.
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean bits against the length, a panel for each kind of encoding."""
+    """Draw mean bits per character against the test length, by kind of encoding."""
     figure, (panels,) = canvas(1, len(PANELS), figsize=(7.2, 3.6), sharey=True)
     lengths = result.lengths()
     for panel, (title, names) in zip(panels, PANELS.items(), strict=True):
@@ -130,14 +130,14 @@ def overview(result: Result) -> Figure:
 
 
 def origins(result: Result) -> Table:
-    """Return a table of the runs' provenance."""
+    """Return a table of when, on what and with which versions the runs were made."""
     return comparisons.origins(
         result, {n: condition.title for n, condition in ALL.items()}
     )
 
 
 def rates(result: Result) -> Table:
-    """Return a table of bits by encoding and learning rate, and the chosen rate."""
+    """Return a table of bits by encoding and learning rate, with the chosen rate."""
     near = str(result.settings.length)
     names = [n for n in CONDITIONS if any(r.encoding == n for r in result.choosing())]
 
@@ -165,7 +165,7 @@ def rates(result: Result) -> Table:
 
 
 def length_cost(result: Result) -> Table:
-    """Return a table of the bits added at longer texts, with the reported outcomes."""
+    """Return a table of the bits that longer texts add, with published outcomes."""
     near, *longer = result.lengths()
     names = [name for name in result.encodings() if name in CONDITIONS]
 
@@ -193,7 +193,7 @@ def length_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield every expectation and length, with the gap that decides it, in bits."""
+    """Yield each expectation at each length, with the difference in bits."""
     for e in EXPECTED:
         if {e.better, e.worse} <= {*result.encodings()}:
             for multiple in e.multiples:
@@ -203,7 +203,7 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations and of the verdicts on them."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts."""
     found = {(e, length): gap for e, length, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in found)
     cells = {at: f"{_bits(gap)} {SIGNS[gap.verdict]}" for at, gap in found.items()}
@@ -227,7 +227,7 @@ def expectations(result: Result) -> Table:
 
 
 def significant_differences(result: Result) -> Table:
-    """Return a table of the encodings that each is better than, by their numbers.
+    """Return a table: for each encoding, the numbers of the significantly worse ones.
 
     It compares at the shortest and at the longest length. The intervals of one length
     hold together with 95 %. A difference is significant if its interval excludes 0 and

@@ -23,7 +23,7 @@ POINT = 0.01  # one percentage point of an accuracy
 
 @dataclass(frozen=True)
 class Gap:
-    """Mean of paired differences, and the half-width of its interval.
+    """Difference of two encodings: mean over paired seeds, half-width of its interval.
 
     Differences of accuracies are in percentage points, others in their own unit.
     """
@@ -41,7 +41,9 @@ class Gap:
         *,
         unit: float = POINT,
     ) -> "Gap":
-        """Return the gap of ``one`` minus ``other``, paired by seed, in units.
+        """Return the difference ``one`` minus ``other`` of values paired by seed.
+
+        The difference is divided by ``unit``, by default a percentage point.
 
         Raises
         ------
@@ -64,7 +66,10 @@ class Gap:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the expectation that the first encoding is above the second."""
+        """Verdict on the expectation that the first encoding is above the second.
+
+        It is "reproduced", "contradicted" or "undecided".
+        """
         if not self.is_significant():
             return "undecided"
         return "reproduced" if self.mean > 0 else "contradicted"
@@ -77,7 +82,7 @@ def gaps(
     *,
     unit: float = POINT,
 ) -> dict[tuple[str, str], Gap]:
-    """Return the gap of every pair, first minus second.
+    """Return the difference of every pair of encodings, first minus second.
 
     All intervals hold together with ``level``: some of many intervals miss by chance,
     so the interval of each of n pairs has the level 1 − (1 − level) / n (Bonferroni).
@@ -98,7 +103,7 @@ def gaps(
 
 
 def origins(result: Runs, titles: Mapping[str, str]) -> Table:
-    """Return a table of the runs' provenance, a row for each different one.
+    """Return a table of when, on what and with which versions the runs were made.
 
     ``titles`` are the titles of the encodings.
     """
@@ -111,7 +116,7 @@ def origins(result: Runs, titles: Mapping[str, str]) -> Table:
             "runs": len(runs),
             "of": "; ".join(titles[name] for name in titles if name in trained),
             "made": made["date"],
-            "commit": made["commit"][:7],
+            "commit": (made["commit"] or "unknown")[:7],
             "on": f"{made['device']}, {made['threads']} thread(s)",
             "with": versions,
         }

@@ -12,11 +12,9 @@ an interrupt it continues::
 """
 
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -25,22 +23,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posedu._arguments import require_choice, require_dimension
 from posedu.book.experiments import characters, sequences
 from posedu.book.experiments.characters import (
     CHARACTERS,
     CHOOSING,
-    RATES,
+    RateExperiment,
     Text,
     fit,
     in_bits,
-    standard_library,
     test,
     test_windows,
+    text_of,
 )
-from posedu.book.experiments.runs import command
+from posedu.book.experiments.runs import run_command
 from posedu.book.experiments.training import CausalModel
-from posedu.book.provenance import keep_memory
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import (
     llama3,
@@ -73,7 +69,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings(characters.Settings):
-    """Settings of all runs; ``tuning`` is the number of tuning steps."""
+    """Sizes and training settings of all runs; ``tuning`` counts the tuning steps."""
 
     batch: int = 16
     length: int = 128
@@ -87,7 +83,7 @@ AnySettings = Settings | sequences.Settings
 
 @dataclass(frozen=True)
 class Method:
-    """Method of context extension.
+    """Method of context extension, for example PI or YaRN.
 
     ``make`` returns the encoding for the settings, the factor and the test length.
     """
@@ -106,7 +102,10 @@ def _rope(
 
 
 def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
-    """Return the temperature ln n/ln L for n > L tokens, 1 before."""
+    """Return the encoding with logits times ln n/ln L from n > L tokens on.
+
+    L is the training length; ``over`` is the RoPE that is applied too, if any.
+    """
     return LogN(
         growth="floor",
         index_from=1,
@@ -160,7 +159,7 @@ TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 def encodings(
     model: str, method: str, settings: AnySettings, factor: int, length: int
 ) -> Iterator[Encoding]:
-    """Yield the encoding of each layer, the first layer's first.
+    """Yield the encoding of each layer of a model, extended by a method.
 
     Layers of the model with windows alternate: RoPE in windowed layers, NoPE in
     global-attention layers. A temperature is applied in the global-attention layers.
@@ -176,7 +175,7 @@ def encodings(
 
 
 class Model(CausalModel):
-    """A causal character model whose encodings are set for one length."""
+    """Causal character model whose encodings a method has set for one test length."""
 
     def __init__(
         self,
@@ -210,18 +209,21 @@ class Model(CausalModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(characters.Run):
-    """One training; ``bits`` by the labels of :func:`labels`."""
+    """Result of one training: bits per character of each measurement.
+
+    ``bits`` has the training length and the names of :func:`labels` as keys.
+    """
 
     known: ClassVar[tuple[str, ...]] = MODELS
 
 
 def label(method: str, factor: int, how: str) -> str:
-    """Return the label of a measurement."""
+    """Return the name of a measurement: method, factor, and untuned, tuned or near."""
     return f"{method} × {factor}, {how}"
 
 
 def labels(model: str) -> list[str]:
-    """Return the labels of a reported run, besides the training length."""
+    """Return the names of all measurements of a model whose context is extended."""
     return [
         *(
             label(m, f, h)
@@ -235,7 +237,7 @@ def labels(model: str) -> list[str]:
 
 @dataclass
 class Result(characters.Result):
-    """Runs of the experiment, its method and its settings."""
+    """All runs of the context extension experiment, with its method and settings."""
 
     settings_type = Settings
     run_type = Run
@@ -245,17 +247,17 @@ class Result(characters.Result):
         return [self.settings.length]
 
     def encodings(self) -> list[str]:
-        """Return the reported models."""
+        """Return the names of the models that have reported runs."""
         trained = {run.encoding for run in self.reported()}
         return [name for name in MODELS if name in trained]
 
     def values(self, model: str, what: str) -> Float[np.ndarray, "seeds"]:
-        """Return the bits of a label, or at the training length, by rising seed."""
+        """Return the bits of one measurement of a model, a number per seed."""
         runs = [run for run in self.reported() if run.encoding == model]
         return np.array([run.bits[what] for run in runs])
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the bits of every method at every length, untuned and tuned."""
+        """Yield the head and a row of mean bits per method, untuned and tuned."""
         yield ("bits per character", *(f"× {f}, {how}" for f, how in CASES))
         for model in self.encodings():
             for method in TRIED[model]:
@@ -280,7 +282,7 @@ def extended_bits(
     rate: float,
     seed: int,
 ) -> dict[str, float]:
-    """Return the bits of every label, after each method and its tuning."""
+    """Return the bits per character of every method and factor, untuned and tuned."""
     asked = settings.length // 2
     state = trained.state_dict()
 
@@ -315,9 +317,12 @@ def extended_bits(
 
 
 def run(rate: float, model: str, seed: int, settings: Settings) -> Run:
-    """Train a model and, unless its seed chooses the rate, extend its context."""
+    """Train one model with one seed and test it with every extension method.
+
+    A seed that chooses the learning rate is tested at the training length only.
+    """
     start = time.perf_counter()
-    text = standard_library()
+    text = text_of(settings)
     with torch.random.fork_rng(devices=[]):
         trained = Model(model, settings, seed)
     loss = fit(trained, text, settings, rate, seed)
@@ -337,76 +342,18 @@ def run(rate: float, model: str, seed: int, settings: Settings) -> Run:
     )
 
 
-def experiment(
-    *,
-    models: Sequence[str] = MODELS,
-    seeds: int = 5,
-    settings: Settings | None = None,
-    processes: int = 1,
-    backend: str = "loky",
-    save_to: str | Path | None = None,
-) -> Result:
-    """Choose the learning rate, train every model with it and extend its context.
+experiment = RateExperiment(
+    name="context-extension",
+    purpose="Extend the context of a small model of characters by each method.",
+    method=METHOD,
+    choices={"models": MODELS},
+    choosing=("rope",),
+    result_type=Result,
+    run_one=run,
+    lengths=("steps", "tuning"),
+)
 
-    Parameters
-    ----------
-    models
-        Some of :data:`MODELS`; ``"rope"``, which chooses the rate, must be among them.
-    seeds, settings, processes, backend, save_to
-        As :func:`posedu.book.experiments.characters.experiment`.
-
-    Returns
-    -------
-    Result
-        Also when interrupted, with the runs that were finished.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        As :func:`posedu.book.experiments.characters.experiment`.
-    """
-    for name in models:
-        require_choice("model", name, MODELS)
-    if "rope" not in models:
-        raise ValueError("models must include 'rope', which chooses the learning rate")
-    require_dimension("seeds", seeds, 1)
-    require_dimension("processes", processes, 1)
-    settings = settings or Settings()
-    require_dimension("steps", settings.steps, 1)
-    require_dimension("tuning", settings.tuning, 1)
-    if settings.text != standard_library().digest:
-        raise ValueError(
-            f"the settings are of the text {settings.text}; that of this Python is "
-            f"{standard_library().digest}"
-        )
-    result = Result.begin(settings, save_to, METHOD)
-    how: dict = dict(processes=processes, backend=backend, save_to=save_to)
-    result.add(run, [(r, "rope", s) for s in CHOOSING for r in RATES], **how)
-    if not result.interrupted:
-        rate, first = result.chosen(), CHOOSING[-1] + 1
-        every = [(rate, m, first + s) for s in range(seeds) for m in models]
-        result.add(run, every, **how)
-    return result
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment, or the rest of it, and print a table of bits."""
-    return command(
-        "context-extension",
-        "Extend the context of a small model of characters by each method.",
-        choices={"models": MODELS},
-        seeds=5,
-        length="steps",
-        settings=Settings,
-        experiment=experiment,
-        arguments=arguments,
-    )
-
+main = experiment.main
 
 if __name__ == "__main__":
-    from posedu.book.experiments import (
-        context_extension,  # the name that worker processes import
-    )
-
-    keep_memory()
-    sys.exit(context_extension.main())
+    run_command(__spec__.name)

@@ -37,7 +37,7 @@ Condition = tuple[str, str]
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expectation that one condition is better than another, at every factor."""
+    """A paper's expectation that one condition needs fewer bits than another."""
 
     source: str
     better: Condition
@@ -61,12 +61,12 @@ EXPECTED = (
 
 
 def origins(result: Result) -> Table:
-    """Return a table of the runs' provenance."""
+    """Return a table of when, on what and with which versions the runs were made."""
     return comparisons.origins(result, MODEL_TITLES)
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean bits of both models against the factor, untuned and tuned."""
+    """Draw mean bits per character against the test length, untuned and tuned."""
     figure, (panels,) = canvas(1, 2, figsize=(7.2, 3.6), sharey=True)
     far = {}
     for panel, (how, panel_title) in zip(panels, HOW.items(), strict=True):
@@ -143,7 +143,7 @@ def near_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield every expectation and factor, with the gap that decides it, in bits."""
+    """Yield each expectation at each length factor, with the difference in bits."""
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
@@ -155,7 +155,7 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations and of the verdicts on them."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts."""
     found = {(e, factor): gap for e, factor, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in found)
     outcomes = [gap.verdict for gap in found.values()]
@@ -182,13 +182,13 @@ def expectations(result: Result) -> Table:
 
 
 def shown_conditions() -> list[Condition]:
-    """Return the conditions in the figures."""
+    """Return the conditions that figures show, each a model and a method."""
     rope = [("rope", method) for method in SHOWN_METHODS]
     return [*rope, *(("windows", method) for method in TRIED["windows"])]
 
 
 def title(condition: Condition) -> str:
-    """Return the title of a condition."""
+    """Return the title of a condition, for example "YaRN"."""
     model, method = condition
     if model == "rope":
         return METHODS[method].title

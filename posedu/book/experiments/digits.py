@@ -20,27 +20,24 @@ they continue::
 The first trains all encodings with five seeds, the second adds five for some.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.special import stdtrit
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posedu._arguments import require_choice, require_dimension, require_finite
+from posedu._arguments import require_choice, require_finite
+from posedu.book.experiments import runs
+from posedu.book.experiments.runs import Experiment, Runs, in_percent, run_command
 from posedu.book.experiments.runs import Run as AnyRun
-from posedu.book.experiments.runs import Runs, command, in_percent
 from posedu.book.experiments.training import optimization
-from posedu.book.provenance import keep_memory
 from posedu.torch import (
     GTA,
     STRING,
@@ -89,7 +86,7 @@ SHIFTS: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of all runs."""
+    """Sizes and training settings of all runs."""
 
     epochs: int = 60
     batch: int = 64
@@ -102,7 +99,7 @@ class Settings:
 
 
 class LearnedTable(Encoding):
-    """A trained vector for each training pixel, added to the input.
+    """Learned absolute embedding: a trained vector for each training pixel.
 
     The table takes pixel indices. It is interpolated linearly between pixels and
     constant beyond the outermost ones.
@@ -119,7 +116,7 @@ class LearnedTable(Encoding):
         x: Float[Tensor, "batch tokens d_model"],
         positions: Float[Tensor, "rows tokens 2"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Add the table's entry at each position."""
+        """Add to ``x`` the table's vector at each position."""
         from_center = (2 * positions / (SIDE - 1) - 1).to(x.dtype)
         entries = functional.grid_sample(
             self.entries.to(x.dtype).expand(len(positions), -1, -1, -1),
@@ -156,7 +153,7 @@ class FlatGTA(GTA):
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding of the experiment with the coordinates of its paper.
+    """An encoding to compare, with the pixel coordinates of its paper.
 
     The pixel of index u has the coordinate (u + start) / unit on either axis; the class
     token has ``class_at`` on both. ``relative`` is true if scores depend on offsets
@@ -183,7 +180,10 @@ class Condition:
     def perturbed(
         self, positions: Float[Tensor, "tokens 2"], generator: torch.Generator
     ) -> Float[Tensor, "tokens 2"]:
-        """Return the positions of a training batch; the class token's is unchanged."""
+        """Return randomly perturbed pixel positions for one training batch.
+
+        The position of the class token is unchanged.
+        """
         perturbed = perturb(
             positions[1:],
             patch=1 / self.unit,
@@ -321,7 +321,10 @@ class TinyViT(nn.Module):
         images: Float[Tensor, "batch height width"],
         positions: Float[Tensor, "tokens 2"],
     ) -> Float[Tensor, "batch classes"]:
-        """Return the logits of the classes; the first position is the class token's."""
+        """Return the logits of the classes for every image.
+
+        The first position belongs to the class token.
+        """
         x = self.pixel(images.flatten(1)[..., None])
         x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)
         return self.classify(self.trunk(x, positions)[:, 0])
@@ -329,7 +332,7 @@ class TinyViT(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(AnyRun):
-    """One training of one encoding, with its results on the test images.
+    """Result of one training of one encoding, measured on the test images.
 
     ``accuracy`` has the names of :data:`VIEWS` and :data:`SHIFTS`. ``logit_change`` has
     the names of :data:`SHIFTS`: the largest change of a logit, whose scale is
@@ -350,20 +353,23 @@ class Run(AnyRun):
 
 @dataclass
 class Result(Runs):
-    """Runs of the experiment, its method and its settings."""
+    """All runs of the digits experiment, with its method and settings."""
 
     settings_type = Settings
     run_type = Run
 
     def accuracy(self, encoding: str, evaluation: str) -> Float[np.ndarray, "seeds"]:
-        """Return accuracies of one encoding and view or shift, by rising seed."""
+        """Return the accuracies of one encoding in one evaluation, by rising seed.
+
+        An evaluation is a key of :data:`VIEWS` or :data:`SHIFTS`.
+        """
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
             [run.accuracy[evaluation] for run in runs if run.encoding == encoding]
         )
 
     def evaluations(self) -> list[str]:
-        """Return the names of the views and of the shifts."""
+        """Return the names of all evaluations: the views, then the shifts."""
         return [*VIEWS, *SHIFTS]
 
     def encodings(self) -> list[str]:
@@ -371,7 +377,7 @@ class Result(Runs):
         return [name for name in ALL if any(r.encoding == name for r in self.runs)]
 
     def among(self, encodings: Iterable[str]) -> "Result":
-        """Return the runs of some encodings, for the seeds that all of them have.
+        """Return the result of some encodings, for the seeds that all of them have.
 
         Raises
         ------
@@ -387,7 +393,7 @@ class Result(Runs):
         return Result(self.method, self.settings, runs)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the accuracies in every view and under every shift."""
+        """Yield the head and a row of accuracies per encoding, by view and by shift."""
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
             values = [self.accuracy(name, c) for c in self.evaluations()]
@@ -397,17 +403,13 @@ class Result(Runs):
 def interval(
     values: Float[np.ndarray, "seeds"], level: float = 0.95
 ) -> tuple[float, float]:
-    """Return the mean and the half-width of its t interval over the seeds.
+    """Return mean and half-width of the t interval, for seeds whose data overlap.
 
     Training sets of different seeds overlap, so the variance of the mean is not s²/n.
     It is taken as s² (1/n + test/train), after Nadeau and Bengio (2003). For the
     difference of two encodings, give the differences of their paired values.
     """
-    n = len(values)
-    if n < 2:
-        raise ValueError(f"an interval needs at least 2 seeds, got {n}")
-    deviation = values.std(ddof=1) * (1 / n + 1 / (FOLDS - 1)) ** 0.5
-    return float(values.mean()), float(stdtrit(n - 1, (1 + level) / 2) * deviation)
+    return runs.interval(values, level, overlap=1 / (FOLDS - 1))
 
 
 def split(
@@ -416,7 +418,7 @@ def split(
     tuple[Float[Tensor, "train 8 8"], Int[Tensor, "train"]],
     tuple[Float[Tensor, "test 8 8"], Int[Tensor, "test"]],
 ]:
-    """Return images in [−1, 1] with labels, for training and for testing."""
+    """Return the training and the test set of a seed: images in [−1, 1], labels."""
     digits = load_digits()
     images = torch.from_numpy(digits.images).float() / 8 - 1
     labels = torch.from_numpy(digits.target).long()
@@ -427,7 +429,7 @@ def split(
 
 
 def build(condition: Condition, settings: Settings, seed: int) -> TinyViT:
-    """Return a model; only the encoding's weights depend on the condition."""
+    """Return an untrained model; only its encodings depend on the condition."""
     torch.manual_seed(seed)
     encodings = [condition.make(settings) for _ in range(settings.layers)]
     torch.manual_seed(seed)
@@ -442,7 +444,10 @@ def fit(
     settings: Settings,
     seed: int,
 ) -> float:
-    """Train and return the final mean loss, with unperturbed pixels."""
+    """Train the model; return the mean loss of the training images after the last step.
+
+    Pixel coordinates may be perturbed in training, but not for this loss.
+    """
     optimizer, schedule = optimization(
         model,
         rate=settings.rate,
@@ -470,7 +475,7 @@ def logits_of(
     images: Float[Tensor, "test height width"],
     positions: Float[Tensor, "tokens 2"],
 ) -> Float[Tensor, "test classes"]:
-    """Return the model's logits of every image, in its own dtype, in batches."""
+    """Return the model's logits of every image, computed in the model's dtype."""
     images = images.to(model.class_token.dtype)
     return torch.cat([model(batch, positions) for batch in images.split(64)])
 
@@ -478,7 +483,7 @@ def logits_of(
 def resample(
     images: Float[Tensor, "test 8 8"], width: int, height: int
 ) -> Float[Tensor, "test height width"]:
-    """Return the images with other numbers of pixels, interpolated bilinearly."""
+    """Resize the images to ``width`` × ``height`` pixels by bilinear interpolation."""
     size = (height, width)
     return functional.interpolate(images[:, None], size, mode="bilinear")[:, 0]
 
@@ -486,7 +491,7 @@ def resample(
 def shift_changes(
     model: TinyViT, condition: Condition, images: Float[Tensor, "test 8 8"]
 ) -> tuple[Float[Tensor, "test classes"], dict[str, Float[Tensor, "test classes"]]]:
-    """Return float64 logits at the trained positions, and their change by shift."""
+    """Return float64 logits at unshifted positions, and how each shift changes them."""
     model = model.double()
     here = pixels(SIDE, SIDE, "interpolated")
     logits = logits_of(model, images, condition.positions(here))
@@ -497,7 +502,7 @@ def shift_changes(
 
 
 def run(encoding: str, seed: int, settings: Settings) -> Run:
-    """Train one encoding with one seed and test it in every view and shift."""
+    """Train one encoding with one seed; test at every resolution and shift."""
     start = time.perf_counter()
     condition = ALL[encoding]
     (images, labels), (test_images, test_labels) = split(seed)
@@ -531,79 +536,18 @@ def run(encoding: str, seed: int, settings: Settings) -> Run:
     )
 
 
-def experiment(
-    *,
-    encodings: Sequence[str] = tuple(CONDITIONS),
-    seeds: int = 5,
-    settings: Settings | None = None,
-    processes: int = 1,
-    backend: str = "loky",
-    save_to: str | Path | None = None,
-) -> Result:
-    """Run every encoding with seeds 1, 2, … and save each finished run.
+experiment = Experiment(
+    name="digits",
+    purpose="Train a tiny vision transformer with each encoding on digits.",
+    method=METHOD,
+    choices={"encodings": tuple(ALL)},
+    result_type=Result,
+    run_one=run,
+    lengths=("epochs",),
+    libraries=("scikit-learn",),
+)
 
-    Parameters
-    ----------
-    encodings
-        Keys of :data:`ALL`.
-    seeds
-        Number of seeds.
-    settings
-        Default :class:`Settings`.
-    processes, backend
-        Runs at a time, each on one thread, and how joblib starts them.
-    save_to
-        A file that is rewritten after every run. Runs that it already has are not
-        repeated.
-
-    Returns
-    -------
-    Result
-        Also when interrupted, with the runs that were finished.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Unknown encodings, counts that are not positive integers, a file that was made
-        with other settings, a training that diverged.
-    OSError
-        The file cannot be written; known before the first run.
-    """
-    for name in encodings:
-        require_choice("encoding", name, tuple(ALL))
-    require_dimension("seeds", seeds, 1)
-    require_dimension("processes", processes, 1)
-    result = Result.begin(settings or Settings(), save_to, METHOD)
-    every = dict.fromkeys(
-        (name, seed) for seed in range(1, seeds + 1) for name in encodings
-    )
-    result.add(
-        run,
-        every,
-        processes=processes,
-        backend=backend,
-        save_to=save_to,
-        libraries=("scikit-learn",),
-    )
-    return result
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment, or the rest of it, and print a table of accuracies."""
-    return command(
-        "digits",
-        "Train a tiny vision transformer with each encoding on digits.",
-        choices={"encodings": ALL},
-        seeds=5,
-        length="epochs",
-        settings=Settings,
-        experiment=experiment,
-        arguments=arguments,
-    )
-
+main = experiment.main
 
 if __name__ == "__main__":
-    from posedu.book.experiments import digits  # the name that worker processes import
-
-    keep_memory()
-    sys.exit(digits.main())
+    run_command(__spec__.name)

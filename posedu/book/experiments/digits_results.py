@@ -33,7 +33,7 @@ LEFT_EDGE = 2e-17  # where a change of exactly 0 is drawn
 
 @dataclass(frozen=True)
 class Claim:
-    """Claim of a paper's tables that one encoding is above another in such a view."""
+    """A paper's claim that one encoding is above another at a resolution (``view``)."""
 
     source: str
     better: str
@@ -62,14 +62,14 @@ CLAIMS = (
 
 
 def origins(result: Result) -> Table:
-    """Return a table of the runs' provenance."""
+    """Return a table of when, on what and with which versions the runs were made."""
     return comparisons.origins(
         result, {n: condition.title for n, condition in ALL.items()}
     )
 
 
 def losses(result: Result) -> Table:
-    """Return a table of training losses."""
+    """Return a table of the median and largest training loss of each encoding."""
     names = result.encodings()
     unfinished = [ALL[name].title for name in names if not _is_finished(result, name)]
     losses = {
@@ -89,7 +89,7 @@ def losses(result: Result) -> Table:
 
 
 def views(result: Result) -> Figure:
-    """Draw accuracies at each resolution, a row for each encoding.
+    """Draw the accuracy of each encoding at each test resolution.
 
     Larger images have interpolated positions (the same picture) or extrapolated ones
     (pixels numbered on).
@@ -140,7 +140,7 @@ def views(result: Result) -> Figure:
 
 
 def significant_differences(result: Result) -> Table:
-    """Return a table of the significant differences in each view.
+    """Return a table of the significant differences of accuracy in each view.
 
     It counts pairs of all encodings and names those of the rotations of two
     coordinates. The intervals of all pairs of a view hold together with 95 %.
@@ -187,7 +187,7 @@ def significant_differences(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
-    """Yield each claim whose encodings were trained, its gap and its verdict.
+    """Yield each claim whose encodings were trained, its difference and its verdict.
 
     The interval of each gap holds by itself at 95 %. The verdict is undecided if one of
     the trainings did not converge.
@@ -203,7 +203,7 @@ def verdicts(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
 
 
 def claims(result: Result) -> Table:
-    """Return a table of the papers' claims and of the verdicts on them."""
+    """Return a table of the papers' claims, with measured gaps and verdicts."""
     found = [*verdicts(result)]
     counts = Counter(verdict for *_, verdict in found)
     return table(
@@ -221,7 +221,7 @@ def claims(result: Result) -> Table:
 
 
 def shift_figure(result: Result) -> Figure:
-    """Draw the effect of one offset, added to all coordinates."""
+    """Draw the largest change of a logit when all coordinates are shifted alike."""
     names = result.encodings()
     figure, ((above,), (below,)) = canvas(2, 1, figsize=(5.6, 7.4), sharey=True)
     for n, shift in enumerate(SHIFTS):
@@ -256,7 +256,7 @@ def shift_figure(result: Result) -> Figure:
 
 
 def shift_cost(result: Result) -> Table:
-    """Return a table of logit changes and of points lost, by shift."""
+    """Return a table of logit changes and lost accuracy, by encoding and shift."""
     names = result.encodings()
     relative = [name for name in names if ALL[name].relative]
     changes = {name: _changes(result, name) for name in names}
@@ -291,7 +291,7 @@ def shift_cost(result: Result) -> Table:
 
 
 def _along_the_raster(result: Result) -> str:
-    """Return FoPE's accuracy between columns and between rows, as a sentence."""
+    """Return a sentence on FoPE's accuracy between columns and between rows."""
     if "fope" not in result.encodings():
         return ""
     columns, rows = (
@@ -311,7 +311,7 @@ def _is_finished(result: Result, name: str) -> bool:
 
 
 def _means(result: Result, condition: str) -> np.ndarray:
-    """Return means in percent and half-widths, a column for each encoding."""
+    """Return mean accuracies in percent and half-widths of intervals, by encoding."""
     names = result.encodings()
     return np.transpose(
         [interval(100 * result.accuracy(name, condition)) for name in names]
@@ -325,7 +325,7 @@ def _gaps(result: Result, view: str) -> dict[tuple[str, str], Gap]:
 def _changes(
     result: Result, name: str, shifts: tuple[str, ...] = tuple(SHIFTS)
 ) -> list[float]:
-    """Return the largest relative change of a logit, for every run and shift."""
+    """Return the largest change of a logit over the largest logit, by run and shift."""
     return [
         run.logit_change[shift] / run.largest_logit
         for run in result.runs

@@ -14,11 +14,9 @@ half an hour on two idle cores; after an interrupt it continues::
     python -m posedu.book.experiments.needles --out book/data/needles-cpu.json
 """
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -34,10 +32,15 @@ from posedu.book.experiments.context_extension import (
     TRIED,
     Model,
 )
+from posedu.book.experiments.runs import (
+    Experiment,
+    Runs,
+    in_percent,
+    interval,
+    run_command,
+)
 from posedu.book.experiments.runs import Run as AnyRun
-from posedu.book.experiments.runs import Runs, command, in_percent, interval
 from posedu.book.experiments.sequences import IGNORED, Batch, Task, fit, test
-from posedu.book.provenance import keep_memory
 
 FACTS, LETTERS = 8, 16
 METHOD = (
@@ -48,7 +51,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings(sequences.Settings):
-    """Settings of all runs, chosen on seed 0, which is not reported."""
+    """Sizes and training settings, chosen on seed 0, which is not reported."""
 
     steps: int = 2500
     length: int = 128
@@ -57,7 +60,9 @@ class Settings(sequences.Settings):
 
 
 def needles(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Return texts and labels; tokens below ``LETTERS`` are letters, others marks.
+    """Return a batch of texts with hidden facts, and the labels of their questions.
+
+    Tokens below ``LETTERS`` are letters, the others are marks.
 
     Only the last tokens, the marks that ask, have labels.
     """
@@ -86,19 +91,26 @@ TASK = Task("Needles", needles, LETTERS + FACTS, LETTERS)
 
 
 def label(method: str, factor: int) -> str:
-    """Return the name of an accuracy; no method is applied at the training length."""
+    """Return the name of an accuracy: "trained", or method and factor.
+
+    The factor is the test length over the training length. No method is applied at
+    factor 1.
+    """
     return "trained" if factor == 1 else f"{method} × {factor}"
 
 
 def labels(model: str) -> list[str]:
-    """Return the names of a run's accuracies."""
+    """Return the names of all accuracies that a run of this model has."""
     longer = (label(method, f) for method in TRIED[model] for f in FACTORS)
     return ["trained", *longer]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(AnyRun):
-    """One training; ``accuracy`` by method and factor of the length."""
+    """Result of one training: accuracy of each method at each length.
+
+    ``accuracy`` has the names of :func:`labels` as keys.
+    """
 
     known: ClassVar[tuple[str, ...]] = MODELS
 
@@ -109,31 +121,34 @@ class Run(AnyRun):
 
 @dataclass
 class Result(Runs):
-    """Runs of the experiment, its method and its settings."""
+    """All runs of the needles experiment, with its method and settings."""
 
     settings_type = Settings
     run_type = Run
 
     def evaluations_of(self, run: AnyRun) -> list[str]:
-        """Return the names of the accuracies: each method at every length."""
+        """Return the names of a run's accuracies: each method at every length."""
         return labels(run.encoding)
 
     def accuracy(
         self, model: str, method: str, factor: int
     ) -> Float[np.ndarray, "seeds"]:
-        """Return the accuracies of a method at one length, by rising seed."""
+        """Return the accuracies of a model by one method at one length.
+
+        The values are in the order of rising seeds.
+        """
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
             [r.accuracy[label(method, factor)] for r in runs if r.encoding == model]
         )
 
     def encodings(self) -> list[str]:
-        """Return the models that were trained."""
+        """Return the names of the models that were trained."""
         trained = {run.encoding for run in self.runs}
         return [name for name in MODELS if name in trained]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the accuracies of every method at every length."""
+        """Yield the head and a row of accuracies per model and method, by length."""
         yield ("accuracy in %", *(f"× {f}" for f in (1, *FACTORS)))
         for model in self.encodings():
             for method in TRIED[model]:
@@ -150,7 +165,7 @@ def _model(model: str, settings: Settings, seed: int, **how: object) -> Model:
 
 
 def run(model: str, seed: int, settings: Settings) -> Run:
-    """Train a model, and test it at every length with every method."""
+    """Train one model with one seed; test it at every length with every method."""
     start = time.perf_counter()
     trained = _model(model, settings, seed)
     loss = fit(trained, TASK, settings, seed)
@@ -173,64 +188,16 @@ def run(model: str, seed: int, settings: Settings) -> Run:
     )
 
 
-def experiment(
-    *,
-    models: Sequence[str] = MODELS,
-    seeds: int = 5,
-    settings: Settings | None = None,
-    processes: int = 1,
-    backend: str = "loky",
-    save_to: str | Path | None = None,
-) -> Result:
-    """Train every model with seeds 1, 2, … and save each finished run.
+experiment = Experiment(
+    name="needles",
+    purpose="Hide facts in longer texts than those of training, and ask for them.",
+    method=METHOD,
+    choices={"models": MODELS},
+    result_type=Result,
+    run_one=run,
+)
 
-    Parameters
-    ----------
-    models
-        Of :data:`posedu.book.experiments.context_extension.MODELS`.
-    seeds, settings, processes, backend, save_to
-        As :func:`posedu.book.experiments.sequences.experiment`.
-
-    Returns
-    -------
-    Result
-        Also when interrupted, with the runs that were finished.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        As :func:`posedu.book.experiments.sequences.experiment`.
-    """
-    for name in models:
-        require_choice("model", name, MODELS)
-    require_dimension("seeds", seeds, 1)
-    require_dimension("processes", processes, 1)
-    settings = settings or Settings()
-    require_dimension("steps", settings.steps, 1)
-    result = Result.begin(settings, save_to, METHOD)
-    every = dict.fromkeys((m, s) for s in range(1, seeds + 1) for m in models)
-    result.add(run, every, processes=processes, backend=backend, save_to=save_to)
-    return result
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment, or the rest of it, and print a table of accuracies."""
-    return command(
-        "needles",
-        "Hide facts in longer texts than those of training, and ask for them.",
-        choices={"models": MODELS},
-        seeds=5,
-        length="steps",
-        settings=Settings,
-        experiment=experiment,
-        arguments=arguments,
-    )
-
+main = experiment.main
 
 if __name__ == "__main__":
-    from posedu.book.experiments import (
-        needles as named,
-    )  # the name that worker processes import
-
-    keep_memory()
-    sys.exit(named.main())
+    run_command(__spec__.name)

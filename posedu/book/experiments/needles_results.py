@@ -30,12 +30,12 @@ EXPECTED = tuple(e for e in context_extension_results.EXPECTED if e.how == "plai
 
 
 def origins(result: Result) -> Table:
-    """Return a table of the runs' provenance."""
+    """Return a table of when, on what and with which versions the runs were made."""
     return comparisons.origins(result, MODEL_TITLES)
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean accuracies against the length over the training length."""
+    """Draw mean accuracies of each method against test length over training length."""
     figure, ((panel,),) = canvas(figsize=(7.2, 4.0))
     far = {}
     for n, condition in enumerate(shown_conditions()):
@@ -78,7 +78,7 @@ def overview(result: Result) -> Figure:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield every expectation and factor, with the gap that decides it, in points."""
+    """Yield each expectation at each length factor, with the difference in points."""
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
@@ -90,7 +90,7 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations and of the verdicts on them."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts."""
     found = {(e, factor): gap for e, factor, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in found)
     outcomes = [gap.verdict for gap in found.values()]

@@ -1,4 +1,8 @@
-"""Shared parts of the experiments: saved runs, intervals, a command line."""
+"""Shared parts of the experiments: runs, result files, intervals, commands.
+
+An experiment is a module with an :class:`Experiment`, which trains what is chosen and
+is the module's command.
+"""
 
 import argparse
 import json
@@ -6,36 +10,43 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
 from filelock import FileLock
 from jaxtyping import Float
-from joblib import Parallel, delayed, parallel_config
-from scipy.special import stdtrit
 from tqdm import tqdm
 
-from posedu._arguments import require_finite
-from posedu._result_table import SavedTable, require_writable
-from posedu.book.provenance import provenance
+from posedu._arguments import require_choice, require_dimension, require_finite
+from posedu._result_table import SavedTable, reading, require_writable
+from posedu.book.experiments.parallel import finished_runs
+from posedu.book.provenance import keep_memory
 
 Interval = Callable[[np.ndarray], tuple[float, float]]
 
-BACKENDS = ("loky", "dask", "ray")
-
-MADE = ("date", "device", "threads", "commit", "torch")
-"""Keys that the provenance of every run must have."""
+MADE = {
+    "date": str,
+    "device": str,
+    "threads": int,
+    "commit": str | None,
+    "versions": dict,
+}
+"""Keys that the provenance of every run must have, and the types of their values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One training of one encoding: ``accuracy`` by evaluation, final ``loss``.
+    """Result of one training of one encoding: accuracies, final loss, seconds.
 
-    ``made`` is the provenance of the call that made the run, once the run is saved.
+    ``accuracy`` maps the name of an evaluation, such as a test length, to a value.
+
+    ``made`` is the provenance: where, when and with which versions the run was made.
 
     Raises
     ------
@@ -63,19 +74,22 @@ class Run:
 
     @property
     def key(self) -> tuple[str | int, ...]:
-        """Encoding and seed."""
+        """Encoding and seed, which identify the run."""
         return self.encoding, self.seed
 
     @property
     def name(self) -> str:
-        """The key in words."""
+        """Text that names the run in messages, for example "rope, seed 1"."""
         *trained, seed = self.key
         return f"{', '.join(map(str, trained))}, seed {seed}"
 
 
 @dataclass
 class Runs(SavedTable):
-    """Runs of an experiment, its method and settings; subclasses set their types."""
+    """All runs of an experiment, with its method and settings, as a table and a file.
+
+    Subclasses set the types of settings and runs.
+    """
 
     method: str
     settings: Any
@@ -101,14 +115,14 @@ class Runs(SavedTable):
 
     @property
     def complete(self) -> bool:
-        """Return whether everything was trained with the same seeds."""
+        """Return whether everything was trained with the same seeds, uninterrupted."""
         seeds: dict[tuple, set] = {}
         for run in self.runs:
             seeds.setdefault(run.key[:-1], set()).add(run.seed)
         return not self.interrupted and len({*map(frozenset, seeds.values())}) == 1
 
     def made(self) -> list[dict[str, Any]]:
-        """Return the different provenances of the runs, the oldest first."""
+        """Return each different provenance of the runs once, the oldest first."""
         different = {
             json.dumps(run.made, sort_keys=True): run.made for run in self.runs
         }
@@ -116,26 +130,21 @@ class Runs(SavedTable):
 
     @classmethod
     def load(cls, path: str | Path) -> "Runs":
-        """Read what :meth:`save` wrote.
+        """Read a result file, also of posedu 0.2, where each run holds its provenance.
 
         Raises
         ------
         ValueError
             The file is not a result of this experiment, or its runs are invalid.
         """
-        try:
+        with reading(path, "a result of this experiment"):
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
             result = cls(
                 stored["method"],
                 cls.settings_type(**stored["settings"]),
-                [cls.run_type(**run) for run in stored["runs"]],
+                [cls.run_type(**run) for run in _with_provenance(stored)],
             )
             result._require_sound()
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{path} is not a result of this experiment ({error}); "
-                "give another file"
-            ) from error
         return result
 
     def _require_sound(self) -> None:
@@ -150,13 +159,12 @@ class Runs(SavedTable):
                     f"{run.name} must have accuracies at {', '.join(required)}, "
                     f"got {', '.join(run.accuracy)}"
                 )
-            provided = run.made | run.made.get("versions", {})
-            if missing := [name for name in MADE if name not in provided]:
-                raise ValueError(f"{run.name} lacks its {', '.join(missing)}")
+            if wrong := [*_wrong_provenance(run.made)]:
+                raise ValueError(f"{run.name} has no valid {', '.join(wrong)}")
 
     @classmethod
     def begin(cls, settings: Any, path: str | Path | None, method: str) -> "Runs":
-        """Return the result that is saved in the file, or an empty one.
+        """Return the result that the file holds, or an empty one without a file.
 
         Raises
         ------
@@ -172,7 +180,7 @@ class Runs(SavedTable):
         return result
 
     def save(self, path: str | Path) -> None:
-        """Write the runs, and keep those that other processes have written since.
+        """Write the result file, and keep runs that other processes have written since.
 
         The file is locked meanwhile, so that no process loses a run.
         """
@@ -181,6 +189,19 @@ class Runs(SavedTable):
         with FileLock(f"{path}.lock"):
             self._take_from(path)
             super().save(path)
+
+    def stored(self) -> dict[str, Any]:
+        """Return the contents of the result file.
+
+        Each different provenance is there once; a run has its index as ``made``.
+        """
+        fields = super().stored()
+        runs, different = fields.pop("runs"), []
+        for run in runs:
+            if run["made"] not in different:
+                different.append(run["made"])
+            run["made"] = different.index(run["made"])
+        return fields | {"provenance": different, "runs": runs}
 
     def _take_from(self, path: Path) -> None:
         if not path.exists():
@@ -200,35 +221,39 @@ class Runs(SavedTable):
         jobs: Iterable[tuple],
         *,
         processes: int,
-        backend: str,
+        dask: str | None,
         save_to: str | Path | None,
         libraries: Sequence[str] = (),
     ) -> None:
-        """Run the ``jobs``, which are keys of runs, that have no run yet.
+        """Train what has no run yet among ``jobs``, each of them the key of a run.
 
-        ``processes`` of them run at a time, by a ``backend`` of joblib. Progress is
-        shown, and each finished run is saved. An interrupt keeps the finished runs.
+        They run in ``processes`` of this machine, or on the Dask cluster whose address
+        is ``dask``. Progress is shown, and each finished run is saved. An interrupt
+        keeps the finished runs.
         """
         finished = {run.key for run in self.runs}
-        remaining = [(*job, self.settings) for job in jobs if job not in finished]
-        made = provenance(torch.device("cpu"), 0, libraries)
-        del made["seed"]
+        remaining = [
+            (*job, self.settings) for job in dict.fromkeys(jobs) if job not in finished
+        ]
         start = len(self.runs)
         progress = tqdm(total=start + len(remaining), initial=start, unit="run")
+        how: dict = dict(processes=processes, dask=dask, libraries=libraries)
         try:
-            with progress:
-                for run in _results(make, remaining, processes, backend):
-                    self.runs.append(replace(run, made=made))
-                    if save_to is not None:
-                        self.save(save_to)
+            with progress, closing(finished_runs(make, remaining, **how)) as new_runs:
+                for run in new_runs:
+                    with _delayed_interrupt():
+                        self.runs.append(run)
+                        if save_to is not None:
+                            self.save(save_to)
                     progress.set_postfix_str(run.name)
                     progress.update()
         except KeyboardInterrupt:
             self.interrupted = True
-            print(f"interrupted: {len(self.runs)} runs are saved", file=sys.stderr)
+            kept = "finished" if save_to is None else "saved"
+            print(f"interrupted: {len(self.runs)} runs are {kept}", file=sys.stderr)
 
     def caption(self) -> str:
-        """Return a caption that names the numbers, the device and the versions."""
+        """Return the caption of the table: seeds, device, versions and dates."""
         made = self.made()
         devices, versions, dates = (
             " and ".join(dict.fromkeys(values))
@@ -245,108 +270,234 @@ class Runs(SavedTable):
         )
 
 
-def interval(
-    values: Float[np.ndarray, "seeds"], level: float = 0.95
-) -> tuple[float, float]:
-    """Return the mean and the half-width of its t interval over independent seeds.
+def _with_provenance(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the fields of each run of a result file, with the provenance itself.
 
-    For the difference of two encodings, give the differences of their paired values.
+    In files of posedu 0.2 every run holds its provenance itself.
     """
+    if "provenance" not in stored:
+        yield from stored["runs"]
+        return
+    different = stored["provenance"]
+    for number, run in enumerate(stored["runs"], 1):
+        index = run.get("made")
+        if type(index) is not int or not 0 <= index < len(different):
+            raise ValueError(
+                f"made of run {number} must be an index of the {len(different)} "
+                f"provenances, counted from 0, got {index!r}"
+            )
+        yield run | {"made": different[index]}
+
+
+def _wrong_provenance(made: Any) -> Iterator[str]:
+    """Yield the names of the parts of a provenance that are missing or ill-typed."""
+    if not isinstance(made, dict):
+        yield "provenance"
+        return
+    for name, kind in MADE.items():
+        if name not in made or not isinstance(made[name], kind):
+            yield name
+    versions = made.get("versions")
+    if isinstance(versions, dict) and not isinstance(versions.get("torch"), str):
+        yield "version of torch"
+
+
+@contextmanager
+def _delayed_interrupt() -> Iterator[None]:
+    """Delay a KeyboardInterrupt until the ``with`` block ends, but not a second one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # interrupts are raised in the main thread only
+        return
+    received = []
+
+    def wait(number: int, frame: object) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    before = signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if received:
+        signal.raise_signal(signal.SIGINT)
+
+
+def interval(
+    values: Float[np.ndarray, "seeds"], level: float = 0.95, *, overlap: float = 0.0
+) -> tuple[float, float]:
+    """Return the mean over the seeds and the half-width of Student's t interval.
+
+    The variance of the mean is s² (1/n + ``overlap``); it is s²/n for seeds that share
+    no data. For the difference of two encodings, give the differences of their paired
+    values.
+    """
+    from scipy import stats  # half a second, which other uses of this module save
+
     n = len(values)
     if n < 2:
         raise ValueError(f"an interval needs at least 2 seeds, got {n}")
-    error = values.std(ddof=1) / n**0.5
-    return float(values.mean()), float(stdtrit(n - 1, (1 + level) / 2) * error)
+    error = values.std(ddof=1) * (1 / n + overlap) ** 0.5
+    return float(values.mean()), float(stats.t.ppf((1 + level) / 2, n - 1) * error)
 
 
 def in_percent(values: Float[np.ndarray, "seeds"], interval: Interval) -> str:
-    """Format the mean and the half-width of its interval, or one seed's value alone."""
+    """Format accuracies in percent: mean ± half-width, or the value of one seed."""
     if len(values) < 2:
         return f"{values.mean():.1%}"
     mean, half = interval(100 * values)
     return f"{mean:.1f} ± {half:.1f}"
 
 
-def command(
-    name: str,
-    description: str,
-    *,
-    choices: Mapping[str, Iterable[str]],
-    seeds: int,
-    length: str,
-    settings: type,
-    experiment: Callable[..., Runs],
-    arguments: Sequence[str] | None,
-) -> int:
-    """Run an experiment from the command line, or its remaining runs; print its table.
+@dataclass(kw_only=True)
+class Experiment:
+    """An experiment: a function that trains encodings with many seeds, and its command.
 
-    ``choices`` maps each argument that selects runs to its allowed values. ``length``
-    names the setting that determines how long training takes.
+    ``choices`` maps each keyword that selects what is trained to its allowed values,
+    all of which are its default. A run's key is one value of each and a seed, and
+    ``run_one`` makes the run from its key and the settings. ``lengths`` are settings
+    that determine how long training takes; the first one is an option of the command.
+    Provenance has the versions of ``libraries``.
     """
-    parser = argparse.ArgumentParser(
-        prog=f"python -m posedu.book.experiments.{name}", description=description
-    )
-    for of, names in choices.items():
-        parser.add_argument(f"--{of}", nargs="+", choices=names, default=list(names))
-    parser.add_argument("--seeds", type=int, default=seeds)
-    parser.add_argument(f"--{length}", type=int, default=getattr(settings, length))
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument(
-        "--backend",
-        choices=BACKENDS,
-        default="loky",
-        help="of joblib: processes of this machine (loky), or those of a dask or ray "
-        "cluster, whose address is in the environment; without one, a local cluster",
-    )
-    parser.add_argument("--out", default=f"{name}-cpu.json", help="result file")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    try:
-        result = experiment(
-            **{of: getattr(options, of) for of in choices},
-            seeds=options.seeds,
-            settings=settings(**{length: getattr(options, length)}),
-            processes=options.processes,
-            backend=options.backend,
-            save_to=options.out,
+
+    name: str
+    purpose: str
+    method: str
+    choices: Mapping[str, Sequence[str]]
+    result_type: type[Runs]
+    run_one: Callable[..., Run]
+    lengths: Sequence[str] = ("steps",)
+    libraries: Sequence[str] = ()
+
+    def __call__(
+        self,
+        *,
+        seeds: int = 5,
+        settings: Any = None,
+        processes: int = 1,
+        dask: str | None = None,
+        save_to: str | Path | None = None,
+        **chosen: Sequence[str],
+    ) -> Any:
+        """Train all chosen encodings, tasks or models; save each finished run.
+
+        Parameters
+        ----------
+        seeds
+            Number of reported seeds.
+        settings
+            Default: those of the book.
+        processes
+            Runs at a time on this machine, each on one thread.
+        dask
+            Address of a Dask scheduler, whose workers are used instead.
+        save_to
+            A file that is rewritten after every run. Runs that it already has are not
+            repeated.
+        **chosen
+            Values of each of the :attr:`choices`; default: all.
+
+        Returns
+        -------
+        Runs
+            Also when interrupted, with the runs that were finished.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Unknown choices, counts that are not positive integers, a file that was made
+            with other settings, a training that diverged.
+        OSError
+            The file cannot be written, which is known before the first run; there is no
+            Dask scheduler at the address.
+        ImportError
+            ``dask`` is given, but ``distributed`` is not installed.
+        """
+        settings = settings or self.result_type.settings_type()
+        if unknown := chosen.keys() - self.choices.keys():
+            raise TypeError(
+                f"{self.name} has the choices {', '.join(self.choices)}, "
+                f"got {', '.join(sorted(unknown))}"
+            )
+        chosen = {of: chosen.get(of, names) for of, names in self.choices.items()}
+        require_dimension("seeds", seeds, 1)
+        require_dimension("processes", processes, 1)
+        self.require_trainable(settings, chosen)
+        result = self.result_type.begin(settings, save_to, self.method)
+        for jobs in self.phases(result, seeds, chosen):
+            result.add(
+                self.run_one,
+                jobs,
+                processes=processes,
+                dask=dask,
+                save_to=save_to,
+                libraries=self.libraries,
+            )
+            if result.interrupted:
+                break
+        return result
+
+    def require_trainable(
+        self, settings: Any, chosen: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Raise unless all chosen names exist and training has at least one step."""
+        for of, names in chosen.items():
+            for name in names:
+                require_choice(of.removesuffix("s"), name, tuple(self.choices[of]))
+        for length in self.lengths:
+            require_dimension(length, getattr(settings, length), 1)
+
+    def phases(
+        self, result: Runs, seeds: int, chosen: Mapping[str, Sequence[str]]
+    ) -> Iterator[list[tuple]]:
+        """Yield lists of jobs; all runs of a list are finished before the next list."""
+        every = product(range(1, seeds + 1), *chosen.values())
+        yield [(*names, seed) for seed, *names in every]
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """Parse the command line, train what has no run yet, and print the results."""
+        parser = argparse.ArgumentParser(
+            prog=f"python -m {__package__}.{self.name.replace('-', '_')}",
+            description=self.purpose,
         )
-    except (ValueError, OSError) as error:
-        parser.error(str(error))
-    print(f"{result}\nwritten to {options.out}")
-    return 130 if result.interrupted else 0
+        for of, names in self.choices.items():
+            parser.add_argument(
+                f"--{of}", nargs="+", choices=names, default=list(names)
+            )
+        parser.add_argument("--seeds", type=int, default=5)
+        length, settings = self.lengths[0], self.result_type.settings_type
+        parser.add_argument(f"--{length}", type=int, default=getattr(settings, length))
+        where = parser.add_mutually_exclusive_group()
+        where.add_argument("--processes", type=int, default=2)
+        where.add_argument(
+            "--dask",
+            metavar="ADDRESS",
+            help="of a Dask scheduler: train on the workers of its cluster",
+        )
+        out = f"{self.name}-cpu.json"
+        parser.add_argument("--out", default=out, help="result file")
+        options = parser.parse_args(arguments)
+        torch.set_num_threads(1)
+        try:
+            result = self(
+                **{of: getattr(options, of) for of in self.choices},
+                seeds=options.seeds,
+                settings=settings(**{length: getattr(options, length)}),
+                processes=options.processes,
+                dask=options.dask,
+                save_to=options.out,
+            )
+        except (ValueError, OSError, ImportError) as error:
+            parser.error(str(error))
+        print(f"{result}\nwritten to {options.out}")
+        return 130 if result.interrupted else 0
 
 
-def _results(
-    make: Callable[..., Any], jobs: Sequence[tuple], processes: int, backend: str
-) -> Iterator[Any]:
-    """Yield finished runs in any order; a single local job runs in this process."""
-    if processes == 1 and backend == "loky":
-        yield from (make(*job) for job in jobs)
-        return
-    with _cluster(backend), parallel_config(backend, n_jobs=processes):
-        parallel = Parallel(return_as="generator_unordered", batch_size=1)
-        yield from parallel(delayed(_run_on_one_thread)(make, job) for job in jobs)
+def run_command(module: str) -> NoReturn:
+    """Run the command line of an experiment, given its module's name.
 
-
-@contextmanager
-def _cluster(backend: str) -> Iterator[None]:
-    """Connect to the cluster that the environment names, or to a local one."""
-    if backend == "dask":
-        from distributed import Client
-
-        with Client():
-            yield
-        return
-    if backend == "ray":
-        from ray.util.joblib import register_ray
-
-        register_ray()
-    yield
-
-
-def _run_on_one_thread(make: Callable[..., Any], job: tuple) -> Any:
-    """Run one job on one thread; the parent process handles SIGINT."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-    return make(*job)
+    The module is imported by its name, by which other processes find its functions.
+    """
+    keep_memory()
+    sys.exit(import_module(module).main())

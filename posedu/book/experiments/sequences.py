@@ -17,12 +17,10 @@ an interrupt it continues::
         --out book/data/sequences-cpu.json
 """
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -32,10 +30,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_choice, require_dimension
+from posedu.book.experiments.runs import (
+    Experiment,
+    Runs,
+    in_percent,
+    interval,
+    run_command,
+)
 from posedu.book.experiments.runs import Run as AnyRun
-from posedu.book.experiments.runs import Runs, command, in_percent, interval
 from posedu.book.experiments.training import CausalModel, optimization
-from posedu.book.provenance import keep_memory
 from posedu.torch import TAPE, CoPE, Encoding, FoX, RoPE, StickBreaking
 
 IGNORED = -100  # the label of a token that is not asked
@@ -53,7 +56,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of all runs."""
+    """Sizes and training settings of all runs."""
 
     steps: int = 1000
     batch: int = 32
@@ -79,7 +82,9 @@ def _require_sizes(batch: int, length: int, trained: int) -> None:
 
 
 def count(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Return tokens 0 reset, 1 increment, 2 … 6 distractors; labels count so far.
+    """Return sequences for counting: the label of a token is the count up to it.
+
+    Token 0 resets the count, 1 increments it, 2 … 6 are distractors.
 
     1/16 of ``trained`` tokens are resets and 1/4 increments; longer sequences have as
     many of each in all. A count that would exceed the largest is reset instead.
@@ -101,7 +106,9 @@ def count(batch: int, length: int, trained: int, generator: torch.Generator) -> 
 
 
 def copy(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Return tokens 0 blank, 1 begin, 2 … letters, which follow "begin" in order.
+    """Return sequences for copying: scattered letters, repeated in order at the end.
+
+    Token 0 is a blank, 1 says that the copy begins, 2 and above are letters.
 
     Every letter is asked for at the token before it.
     """
@@ -131,7 +138,7 @@ def recall(
     *,
     back: int = 1,
 ) -> Batch:
-    """Return tokens of which half write a value to a key and half read a key.
+    """Return sequences for recall: half the tokens write a value to a key, half read.
 
     Tokens below KEYS · VALUES write value token mod VALUES to key token div VALUES; the
     others read. The label of a reading is the value of the ``back``-th last writing to
@@ -155,13 +162,13 @@ def recall(
 
 
 def n_back(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Return :func:`recall` of the writing before the last."""
+    """Return sequences that ask for the value before the last, see :func:`recall`."""
     return recall(batch, length, trained, generator, back=2)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A maker of batches, and the sizes of its alphabets."""
+    """A task: title, function that makes batches, numbers of tokens and labels."""
 
     title: str
     make: Callable[[int, int, int, torch.Generator], Batch]
@@ -186,7 +193,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding of the experiment, and the route that attention takes with it."""
+    """An encoding to compare, and the kernel (``route``) of attention with it."""
 
     title: str
     make: Callable[[Settings], Encoding]
@@ -240,7 +247,7 @@ ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **CONTEXTUALIZED}
 
 
 class Model(CausalModel):
-    """A causal transformer for a task, with the encoding of a condition."""
+    """Causal transformer for one task with the encoding of one :class:`Condition`."""
 
     def __init__(self, condition: Condition, task: Task, settings: Settings, seed: int):
         super().__init__(
@@ -257,7 +264,11 @@ class Model(CausalModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(AnyRun):
-    """One training: ``accuracy`` by length (as text), ``loss`` of the last tenth."""
+    """Result of one training of one encoding at one task.
+
+    ``accuracy`` maps the length, written as text, to the value; ``loss`` is the mean of
+    the last tenth of the steps.
+    """
 
     task: str
 
@@ -268,13 +279,13 @@ class Run(AnyRun):
 
     @property
     def key(self) -> tuple[str | int, ...]:
-        """Task, encoding and seed."""
+        """Task, encoding and seed, which identify the run."""
         return self.task, *super().key
 
 
 @dataclass
 class Result(Runs):
-    """Runs of the experiment, its method and its settings."""
+    """All runs of the sequences experiment, with its method and settings."""
 
     settings_type = Settings
     run_type = Run
@@ -282,7 +293,7 @@ class Result(Runs):
     def accuracy(
         self, task: str, encoding: str, length: int
     ) -> Float[np.ndarray, "seeds"]:
-        """Return accuracies of one encoding, task and length, by rising seed."""
+        """Return the accuracies of an encoding at a task and length, by rising seed."""
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
             [
@@ -293,7 +304,7 @@ class Result(Runs):
         )
 
     def encodings(self, task: str) -> list[str]:
-        """Return the :data:`CONDITIONS` that were trained at a task, in that order."""
+        """Return the names of the :data:`CONDITIONS` that were trained at a task."""
         trained = {run.encoding for run in self.runs if run.task == task}
         return [name for name in CONDITIONS if name in trained]
 
@@ -302,11 +313,11 @@ class Result(Runs):
         return [m * self.settings.length for m in MULTIPLES]
 
     def evaluations(self) -> list[str]:
-        """Return the lengths, as text."""
+        """Return the tested lengths as text, the keys of accuracies."""
         return [str(n) for n in self.lengths()]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the accuracies of every task and encoding at every length."""
+        """Yield the head and a row of accuracies per task and encoding, by length."""
         yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
         trained = {run.key[:2] for run in self.runs}
         for task, condition in product(TASKS, ALL):
@@ -319,7 +330,7 @@ class Result(Runs):
 def _make_batch(
     task: Task, batch: int, length: int, trained: int, generator: torch.Generator
 ) -> Batch:
-    """Return a batch of a task, in which at least one token is asked."""
+    """Return a batch of a task; raise ValueError if it asks for no token."""
     tokens, labels = task.make(batch, length, trained, generator)
     if (labels == IGNORED).all():
         raise ValueError(
@@ -330,7 +341,7 @@ def _make_batch(
 
 
 def fit(model: CausalModel, task: Task, settings: Settings, seed: int) -> float:
-    """Train and return the mean loss of the last tenth of the steps."""
+    """Train the model; return the mean loss of the last tenth of the steps."""
     optimizer, schedule = optimization(
         model, rate=settings.rate, decay=settings.decay, steps=settings.steps
     )
@@ -354,7 +365,7 @@ def fit(model: CausalModel, task: Task, settings: Settings, seed: int) -> float:
 def test(
     model: CausalModel, task: Task, length: int, settings: Settings, seed: int
 ) -> float:
-    """Return the accuracy on fresh sequences of one length."""
+    """Return the model's accuracy at a task on fresh sequences of one length."""
     generator = torch.Generator().manual_seed(10**6 + seed)
     tokens, labels = _make_batch(
         task, settings.tested, length, settings.length, generator
@@ -385,79 +396,16 @@ def run(task: str, encoding: str, seed: int, settings: Settings) -> Run:
     )
 
 
-def experiment(
-    *,
-    tasks: Sequence[str] = tuple(TASKS),
-    encodings: Sequence[str] = tuple(ALL),
-    seeds: int = 5,
-    settings: Settings | None = None,
-    processes: int = 1,
-    backend: str = "loky",
-    save_to: str | Path | None = None,
-) -> Result:
-    """Run every task and encoding with seeds 1, 2, … and save each finished run.
+experiment = Experiment(
+    name="sequences",
+    purpose="Train a small causal transformer with each encoding on each task.",
+    method=METHOD,
+    choices={"tasks": tuple(TASKS), "encodings": tuple(ALL)},
+    result_type=Result,
+    run_one=run,
+)
 
-    Parameters
-    ----------
-    tasks, encodings
-        Keys of :data:`TASKS` and :data:`ALL`.
-    seeds
-        Number of seeds.
-    settings
-        Default :class:`Settings`.
-    processes, backend
-        Runs at a time, each on one thread, and how joblib starts them.
-    save_to
-        A file that is rewritten after every run. Runs that it already has are not
-        repeated.
-
-    Returns
-    -------
-    Result
-        Also when interrupted, with the runs that were finished.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Unknown tasks or encodings, counts that are not positive integers, a file that
-        was made with other settings, a training that diverged.
-    OSError
-        The file cannot be written; known before the first run.
-    """
-    for name in tasks:
-        require_choice("task", name, tuple(TASKS))
-    for name in encodings:
-        require_choice("encoding", name, tuple(ALL))
-    require_dimension("seeds", seeds, 1)
-    require_dimension("processes", processes, 1)
-    settings = settings or Settings()
-    require_dimension("steps", settings.steps, 1)
-    result = Result.begin(settings, save_to, METHOD)
-    every = dict.fromkeys(
-        (t, e, s) for s in range(1, seeds + 1) for t in tasks for e in encodings
-    )
-    result.add(run, every, processes=processes, backend=backend, save_to=save_to)
-    return result
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment, or the rest of it, and print a table of accuracies."""
-    return command(
-        "sequences",
-        "Train a small causal transformer with each encoding on each task.",
-        choices={"tasks": TASKS, "encodings": ALL},
-        seeds=5,
-        length="steps",
-        settings=Settings,
-        experiment=experiment,
-        arguments=arguments,
-    )
-
+main = experiment.main
 
 if __name__ == "__main__":
-    from posedu.book.experiments import (
-        sequences,  # the name that worker processes import
-    )
-
-    keep_memory()
-    sys.exit(sequences.main())
+    run_command(__spec__.name)

@@ -38,7 +38,7 @@ SIGNS = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expectation that one encoding is above another at a task and some lengths."""
+    """Expectation that one encoding is more accurate than another at a task."""
 
     source: str
     better: str
@@ -80,7 +80,7 @@ content is better than a fixed decay, from either start.
 
 @functools.cache
 def guessing(task: str, length: int, trained: int) -> float:
-    """Return the accuracy of always giving the most frequent answer of a task."""
+    """Return the accuracy of a model that always gives the most frequent answer."""
     generator = torch.Generator().manual_seed(0)
     _, labels = TASKS[task].make(64, length, trained, generator)
     asked = labels[labels != IGNORED]
@@ -88,7 +88,7 @@ def guessing(task: str, length: int, trained: int) -> float:
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean accuracies against the length, a panel for each task."""
+    """Draw mean accuracies of all encodings against the test length, by task."""
     figure, panels = canvas(2, 2, figsize=(5.6, 4.4), sharex=True, sharey=True)
     worst: dict[str, float] = {}
     for panel, task in zip(panels.flat, TASKS, strict=True):
@@ -115,7 +115,7 @@ def overview(result: Result) -> Figure:
 
 
 def task_figure(result: Result, task: str) -> Figure:
-    """Draw the accuracy at one task against the length, with intervals and seeds."""
+    """Draw the accuracies at one task against the test length, with intervals."""
     figure, ((panel,),) = canvas(figsize=(5.6, 3.8))
     names = result.encodings(task)
     means = {}
@@ -155,7 +155,7 @@ def task_figure(result: Result, task: str) -> Figure:
 
 
 def origins(result: Result) -> Table:
-    """Return a table of the runs' provenance."""
+    """Return a table of when, on what and with which versions the runs were made."""
     return comparisons.origins(
         result, {n: condition.title for n, condition in ALL.items()}
     )
@@ -181,7 +181,7 @@ def losses(result: Result) -> Table:
 
 
 def significant_differences(result: Result) -> Table:
-    """Return a table of the numbers of significant differences, by task and length.
+    """Return a table of how many pairs of encodings differ, by task and length.
 
     The intervals of one task and length hold together with 95 %. A difference is
     significant if its interval excludes 0 and its mean exceeds one point. The table
@@ -208,7 +208,7 @@ def significant_differences(result: Result) -> Table:
 
 
 def above(result: Result) -> Table:
-    """Return a table of the encodings that each encoding is significantly above.
+    """Return a table: for each encoding, the significantly less accurate ones.
 
     The table names them by their numbers in its second column.
     """
@@ -242,7 +242,7 @@ def significantly_worse(result: Result, task: str, length: int) -> dict[str, lis
 
 
 def length_cost(result: Result) -> Table:
-    """Return a table of the points lost from the training length to the longest."""
+    """Return a table of the accuracy lost from the training length to the longest."""
     near, far = _at(result)[0], _at(result)[-1]
 
     def lost(task: str, name: str) -> Gap:
@@ -260,7 +260,7 @@ def length_cost(result: Result) -> Table:
 
 
 def question_cost(result: Result) -> Table:
-    """Return a table of the points lost if the value before the last is asked for."""
+    """Return a table of the accuracy lost from asking for the value before the last."""
     columns: dict[str, list[str]] = {
         "encoding": [CONDITIONS[name].title for name in result.encodings("n-back")]
     }
@@ -284,7 +284,7 @@ def question_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
-    """Yield each expectation, length, gap and verdict whose encodings were trained.
+    """Yield each expectation at each length, with the difference and the verdict.
 
     The interval of each gap holds by itself at 95 %.
     """
@@ -300,7 +300,7 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations and of the verdicts on them."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts."""
     found = [*verdicts(result)]
     counts = Counter(verdict for *_, verdict in found)
     lengths = sorted({length for _, length, *_ in found})
@@ -322,7 +322,7 @@ def expectations(result: Result) -> Table:
 
 
 def tape_comparison(result: Result) -> Table:
-    """Return a table of TAPE, of RoPE, its initial state, and of no encoding."""
+    """Return a table of the accuracies of TAPE, RoPE (its start) and no encoding."""
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
     outcomes = []
     for task in _tasks(result):
@@ -380,7 +380,7 @@ def _gaps(result: Result, task: str, length: int) -> dict[tuple[str, str], Gap]:
 
 
 def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -> Table:
-    """Return a table with a row for each encoding and a column for each task."""
+    """Return a table of ``cell(…)`` with encodings as rows and tasks as columns."""
     names = [n for n in CONDITIONS if any(n == name for _, name in _trained(result))]
     columns = {
         task: [
@@ -405,7 +405,7 @@ def _style(name: str) -> dict:
 
 
 def _frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
-    """Draw the line of guessing, and set the axes to the tested lengths."""
+    """Draw the accuracy of guessing as a line, and set the axes of the panel."""
     lengths = _at(result)
     guess = [100 * guessing(task, n, lengths[0]) for n in lengths]
     panel.plot(lengths, guess, color="gray", linestyle="-", linewidth=1)

@@ -12,7 +12,7 @@ from posedu.torch import Encoding, Transformer
 
 
 class CausalModel(nn.Module):
-    """A causal transformer that classifies every token.
+    """Causal transformer that predicts a label for every token.
 
     ``make`` returns the encoding of one layer and is called from the first layer to the
     last. Where the encoding acts on the input, the first one alone is used. Where it
@@ -57,14 +57,14 @@ class CausalModel(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens labels"]:
-        """Return the logits of the labels, for every token."""
+        """Return the logits of the labels for every token."""
         return self.answer(self.trunk(self.embedding(tokens)))
 
 
 def optimization(
     model: nn.Module, *, rate: float, decay: float, steps: int
 ) -> tuple[Optimizer, LRScheduler]:
-    """Return AdamW and its schedule: warm-up for a tenth of the steps, then a cosine.
+    """Return AdamW and its schedule: warm-up for a tenth of the steps, then cosine.
 
     Weight decay applies to the weights of linear layers only, not to an encoding's
     parameters.

@@ -1,9 +1,9 @@
-"""Interactive figures with sliders, without a kernel.
+"""Explorables: interactive figures with sliders that need no running Python kernel.
 
-Each draws a static picture with the reference implementation. Where scripts run, a
-short script redraws it when the reader moves the controls, and a test compares the
-script's picture with the reference implementation. Each figure is one self-contained
-HTML fragment.
+Each explorable shows a static picture that Python draws with the reference
+implementation. Where scripts run, a short script redraws the picture when the reader
+moves the controls, and a test compares the script's picture with the reference
+implementation. Each figure is one self-contained HTML fragment.
 """
 
 from posedu.book.explorables.axial import axial_explorable

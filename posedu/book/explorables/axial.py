@@ -1,4 +1,4 @@
-"""Patches of an image, colored by their scores with one key: axial and mixed RoPE.
+"""Explorable of axial and mixed RoPE: image patches colored by their scores with a key.
 
 The script computes the scores from the frequency vectors, which Python exports.
 """
@@ -23,7 +23,7 @@ NAMES = {
 
 
 def axial_explorable() -> Explorable:
-    """Draw the scores of an image's patches with a key, under axial and mixed RoPE.
+    """Draw all patches' scores with one key of an image, under axial and mixed RoPE.
 
     The numbers are those of :func:`posedu.numpy.rotary.mixed` for q = k = (1, 0) in
     each pair, divided by the number of pairs; the lengths of all frequency vectors
@@ -64,7 +64,11 @@ together <output class="others" aria-live="off">{right + below:.2f}</output></p>
 
 
 def frequency_vectors() -> dict[str, Float[Array, "pairs axes"]]:
-    """Return the frequency vectors of each kind, with equal speeds on each axis."""
+    """Return the frequency vectors of axial RoPE and of two kinds of mixed RoPE.
+
+    In the kind ``"one"`` all pairs have one direction, in ``"two"`` one of two mirrored
+    directions; every mixed pair is equally fast on both axes.
+    """
     axial = axial_frequencies(16, order="concatenated", base=10)
     s = axial[:4, 0]
     falling, rising = np.stack([s, -s], -1), np.stack([s, s], -1)
@@ -74,7 +78,10 @@ def frequency_vectors() -> dict[str, Float[Array, "pairs axes"]]:
 def scores(
     frequencies: Float[Array, "pairs axes"], key: tuple[int, int]
 ) -> Float[Array, "rows columns"]:
-    """Return scores of a query at each patch with the key, over the number of pairs."""
+    """Return the score of a query at each patch with the key, per pair of features.
+
+    ``key`` is the column and the row of the key's patch.
+    """
     pairs = len(frequencies)
     places = np.vstack([grid(COLUMNS, ROWS, coordinates="index"), key])
     content = np.tile([1.0, 0.0], (len(places), pairs))

@@ -1,4 +1,4 @@
-"""CAPE's augmented positions: nine positions, shifted, jittered and scaled."""
+"""Explorable of CAPE's augmented positions: tokens shifted, jittered and scaled."""
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,7 @@ ABOVE, BELOW = 52.0, 138.0
 
 
 def cape_explorable() -> Explorable:
-    """Draw nine tokens' augmented positions, of :func:`posedu.numpy.absolute.cape`."""
+    """Draw nine tokens' augmented positions by :func:`posedu.numpy.absolute.cape`."""
     at = places(JITTER, SHIFT, LEVEL)
     before, after = _dots(np.arange(TOKENS), ABOVE), _dots(at, BELOW)
     picture = f"""
@@ -51,12 +51,16 @@ def cape_explorable() -> Explorable:
 
 
 def scale(level: float) -> float:
-    """Return λ of a slider that is linear in its logarithm."""
+    """Return CAPE's scale λ at a slider's value; the slider is linear in log λ."""
     return float(1.4 ** (level / 4))
 
 
 def places(jitter: float, shift: float, level: float) -> Float[Array, "tokens"]:
-    """Return the augmented positions of the tokens."""
+    """Return CAPE's augmented positions of the nine tokens.
+
+    ``jitter`` is the largest jitter, ``shift`` the shift of all tokens, and ``level``
+    the value of the slider that sets the scale.
+    """
     return cape(
         np.arange(TOKENS),
         shift=shift,
@@ -67,7 +71,10 @@ def places(jitter: float, shift: float, level: float) -> Float[Array, "tokens"]:
 
 
 def swapped(at: Float[Array, "tokens"]) -> int:
-    """Return how many pairs of neighbors have changed their order."""
+    """Return the number of pairs of neighboring tokens whose order is reversed.
+
+    ``at`` has the augmented positions of the tokens.
+    """
     return int((np.round(np.diff(at), 9) < 0).sum())
 
 

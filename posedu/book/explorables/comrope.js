@@ -9,10 +9,10 @@ posedu.live("comrope", ({ figure, numbers }) => {
     clocks.forEach((clock, plane) => {
       const angle = angles[plane];
       const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
-      clock.querySelectorAll(".hand").forEach((hand, n) => {
+      clock.querySelectorAll(".rotation").forEach((rotation, n) => {
         const [x, y] = shadows[plane][n];
         const [to, up] = [x * cos - y * sin, x * sin + y * cos].map((v) => v.toFixed(3));
-        hand.setAttribute("d", `M0,0L${to},${up}`);
+        rotation.setAttribute("d", `M0,0L${to},${up}`);
       });
       clock.querySelector(".angle").textContent = written(angle);
       clock.setAttribute("aria-label", `Plane ${plane}, rotated by ${written(angle)}`);

@@ -1,6 +1,7 @@
-"""Planes in which ComRoPE rotates two blocks of features, and features' projections.
+"""Explorable of ComRoPE: planes in which it rotates blocks of features.
 
-The script rotates the projections; Python exports them and the frequency vectors.
+Each plane shows the projections of four features. The script rotates the projections;
+Python exports the projections and the frequency vectors.
 """
 
 import numpy as np
@@ -28,10 +29,11 @@ LAWS = {
 
 
 def comrope_explorable() -> Explorable:
-    """Draw four planes of eight features, as ComRoPE's two forms rotate them.
+    """Draw the planes in which axial RoPE, ComRoPE-AP or -LD rotates eight features.
 
-    The numbers are those of :func:`posedu.numpy.rotary.normal_form` for random
-    generators in place of learned ones.
+    AP stands for an axial partition, LD for linearly dependent generators. The numbers
+    are those of :func:`posedu.numpy.rotary.normal_form` for random generators in place
+    of learned ones.
     """
     numbers = {}
     for kind, generators in example_generators().items():
@@ -68,7 +70,12 @@ def comrope_explorable() -> Explorable:
 
 
 def example_generators() -> dict[str, Float[Array, "axes blocks b b"]]:
-    """Return generators of each kind at ComRoPE's initialization, standard normal."""
+    """Return random generators of axial RoPE, ComRoPE-AP and ComRoPE-LD.
+
+    AP (``"ap"``) stands for an axial partition, LD (``"ld"``) for linearly dependent
+    generators; axial RoPE is ``"pairs"``. The matrices that would be trained are
+    standard normal, as at ComRoPE's initialization.
+    """
     rng = np.random.default_rng(1)
     two, four = rng.normal(size=(4, 2, 2)), rng.normal(size=(2, 4, 4))
     return {
@@ -81,7 +88,12 @@ def example_generators() -> dict[str, Float[Array, "axes blocks b b"]]:
 def planes(
     generators: Float[Array, "axes blocks b b"],
 ) -> tuple[Float[Array, "4 4 2"], Float[Array, "4 axes"]]:
-    """Return projections of four features on each plane, and frequency vectors."""
+    """Return features' projections on each of four planes, and the planes' frequencies.
+
+    A plane is one in which ComRoPE rotates. The first two planes have the projections
+    of features 0 to 3, the last two those of features 4 to 7. A plane has a frequency
+    for each axis.
+    """
     size = generators.shape[-1]
     shadows, frequencies = [], []
     for number, block in enumerate(generators.swapaxes(0, 1)):
@@ -99,7 +111,7 @@ def _clock(plane: int, shadows: Float[Array, "4 2"], angle: float) -> str:
     rotated = shadows[:, 0] + 1j * shadows[:, 1]
     rotated *= np.exp(1j * angle)
     lines = "".join(
-        f'<path class="hand" d="M0,0L{tip.real:.3f},{tip.imag:.3f}" stroke="{ink}"'
+        f'<path class="rotation" d="M0,0L{tip.real:.3f},{tip.imag:.3f}" stroke="{ink}"'
         ' style="stroke-width:4"/>'
         for tip, ink in zip(rotated, INKS, strict=False)
     )

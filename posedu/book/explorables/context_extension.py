@@ -1,4 +1,4 @@
-"""Context extension: scaled frequencies of the pairs, by full turns in training."""
+"""Explorable of context extension: scaled frequency of each pair of features."""
 
 from collections.abc import Callable
 
@@ -36,8 +36,8 @@ KNOWN, NEW = INKS[0], INKS[1]
 def context_extension_explorable() -> Explorable:
     """Draw each pair's scaled frequency over its trained one, by turns in training.
 
-    The frequencies are those of :mod:`posedu.numpy.rotary`, for a training length of
-    4096 tokens.
+    Turns are the full turns of a pair within the training length, 4096 tokens. The
+    frequencies are those of :mod:`posedu.numpy.rotary`.
     """
     (method, *_), (base, *_), (d, *_) = METHODS, BASES, WIDTHS
     first = method, 2.0**DOUBLINGS, float(base), int(d)
@@ -91,7 +91,11 @@ def context_extension_explorable() -> Explorable:
 def scaled_frequencies(
     method: str, factor: float, base: float, d: int
 ) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
-    """Return RoPE's frequencies, and those that the method makes of them."""
+    """Return RoPE's frequencies before and after a context extension method.
+
+    ``method`` is a key of ``METHODS``; ``factor`` is how many times as long as in
+    training a text may be.
+    """
     omega = frequencies(d, base=base)
     near = int(np.abs(np.log(TRAINED * omega / (2 * np.pi))).argmin())
     scalings: dict[str, Scaling] = {
@@ -111,14 +115,22 @@ def scaled_frequencies(
 def meets_new(
     omega: Float[Array, "pairs"], scaled: Float[Array, "pairs"], factor: float
 ) -> Bool[Array, "pairs"]:
-    """Return whether a pair meets angles in the longer text that training had not."""
+    """Return for each pair whether a longer text has angles that training lacked.
+
+    ``omega`` are the frequencies in training, ``scaled`` those in a text that is
+    ``factor`` times as long.
+    """
     seen = np.minimum(TRAINED * omega, 2 * np.pi)
     asked = np.minimum(factor * TRAINED * scaled, 2 * np.pi)
     return asked > seen * (1 + 1e-9)
 
 
 def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
-    """Return the paths of the pairs without and with new angles."""
+    """Return two SVG paths: dots of pairs without new angles, and of pairs with them.
+
+    New angles occur in the longer text and did not in training. ``method`` is a key of
+    ``METHODS``, ``factor`` how many times as long the text is.
+    """
     omega, scaled = scaled_frequencies(method, factor, base, d)
     with np.errstate(divide="ignore"):
         height = np.maximum(np.log2(scaled / omega), FLOOR)
@@ -134,7 +146,10 @@ def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
 
 
 def summary_text(method: str, factor: float, base: float, d: int) -> str:
-    """Return the summary of the picture, in two sentences."""
+    """Describe the picture: number of pairs with new angles, and the fastest pair.
+
+    New angles occur in the longer text and did not in training.
+    """
     omega, scaled = scaled_frequencies(method, factor, base, d)
     slow = int((TRAINED * omega < 2 * np.pi).sum())
     new = int(meets_new(omega, scaled, factor).sum())

@@ -1,4 +1,4 @@
-"""CoPE's gates as switches: contextual positions, and what a query adds at each."""
+"""Explorable of CoPE: gates as switches, contextual positions, logits by position."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -46,7 +46,7 @@ def cope_explorable() -> Explorable:
 
 
 def _positions(gates: Bool[Array, "keys"]) -> Float[Array, "keys"]:
-    """Return the positions of the last query's keys."""
+    """Return CoPE's contextual position of each key for the last query."""
     logits = np.tile(np.where(gates, -CLOSED, CLOSED), (len(gates), 1))
     return contextual_positions(logits, largest=len(READS) - 1)[-1]
 

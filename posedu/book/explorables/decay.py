@@ -1,4 +1,4 @@
-"""ALiBi, FoX and stick-breaking as sums along the path from a key to the query."""
+"""Explorable of ALiBi, FoX and stick-breaking as sums over tokens from key to query."""
 
 import numpy as np
 from jaxtyping import Float
@@ -26,7 +26,7 @@ NAMES = {"alibi": "ALiBi", "fox": "FoX", "stick": "stick-breaking"}
 
 
 def decay_explorable() -> Explorable:
-    """Draw the paths of ALiBi, FoX and stick-breaking, from the key that a slider sets.
+    """Draw the decay, summed over the tokens from a chosen key to the last query.
 
     The numbers are those of :func:`posedu.numpy.gated.forget_bias` and
     :func:`posedu.numpy.stickbreaking.break_stick_log`.
@@ -62,7 +62,11 @@ def decay_explorable() -> Explorable:
 
 
 def _paths(differ: float) -> dict[str, Float[Array, "keys"]]:
-    """Return the sum from each key to the last query, for each encoding."""
+    """Return each encoding's sum of decays from every key to the last query.
+
+    ``differ`` is between 0, where all tokens decay alike, and 1, where each token has
+    the decay of the example.
+    """
     n = len(WORDS)
     steps = differ * STEPS + (1 - differ) * SLOPE
     logits = differ * LOGITS + (1 - differ) * EQUAL

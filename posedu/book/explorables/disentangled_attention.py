@@ -1,4 +1,7 @@
-"""Disentangled attention: four terms of a sentence's scores, and their shift."""
+"""Explorable of disentangled attention: the four terms of the scores in a sentence.
+
+A term is an inner product: of the query's content or position, and of the key's.
+"""
 
 import numpy as np
 from jaxtyping import Float
@@ -24,7 +27,7 @@ MORE, LESS = INKS[:2]
 
 
 def disentangled_attention_explorable() -> Explorable:
-    """Draw the four terms of a score, with a slider for where the text starts.
+    """Draw the four terms of each score, with a slider for the first position.
 
     The numbers are those of :mod:`posedu.numpy.relative` for random vectors.
     """
@@ -45,7 +48,12 @@ def disentangled_attention_explorable() -> Explorable:
 
 
 def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | None]:
-    """Return the four terms of a head's scores, in the order of ``TERMS``."""
+    """Return the four terms of one head's scores, in the order of ``TERMS``.
+
+    A term is an inner product of the query's content or position and the key's; a term
+    that the encoding lacks is None. ``method`` is a key of ``METHODS``, ``start`` the
+    first word's position.
+    """
     rng = np.random.default_rng(5)
     kinds = {word: rng.normal(size=8) for word in WORDS}
     x = np.array([kinds[word] for word in WORDS])
@@ -89,7 +97,11 @@ def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | Non
 
 
 def _terms(method: str, starts: range) -> list[list[list[int]] | None]:
-    """Return the terms of each start in hundredths, once where they are equal."""
+    """Return each of the four terms of the scores in hundredths, by first position.
+
+    ``starts`` are the first positions. A term that is equal for all of them is given
+    once; a term that the encoding lacks is None.
+    """
     by_start = [terms_of(method, start) for start in starts]
     given: list[list[list[int]] | None] = []
     for term in zip(*by_start, strict=True):

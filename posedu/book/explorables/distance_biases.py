@@ -1,4 +1,4 @@
-"""Distance biases: the share of the weight on the nearest keys."""
+"""Explorable of distance biases: share of the attention weight on the nearest keys."""
 
 import numpy as np
 from jaxtyping import Float
@@ -17,10 +17,11 @@ NAMES = {"alibi": "ALiBi", "kerple": "KERPLE", "none": "no bias"}
 
 
 def distance_biases_explorable() -> Explorable:
-    """Draw the share of the weight on the nearest keys, for three biases.
+    """Draw the share of the attention weight on the nearest keys, by their number.
 
-    The numbers are those of :func:`posedu.numpy.bias.kerple_log_bias` with r2 = 1, and
-    of ALiBi with the slope 1/16, at equal contents.
+    There is a curve under ALiBi, KERPLE and no bias, at equal contents. The biases are
+    those of :func:`posedu.numpy.bias.kerple_log_bias` with r2 = 1, and of ALiBi with
+    the slope 1/16.
     """
     length = 2**LENGTH
     gathered = totals(np.arange(2.0**LONGEST), R1)
@@ -82,7 +83,10 @@ def distance_biases_explorable() -> Explorable:
 def totals(
     distances: Float[Array, "keys"], r1: float
 ) -> dict[str, Float[Array, "keys"]]:
-    """Return sums of e^bias over the keys up to each distance."""
+    """Return, for each bias, the sum of e^bias over the keys up to each distance.
+
+    ``r1`` is KERPLE's parameter.
+    """
     biases = {
         "alibi": kerple_power_bias(distances, r1=SLOPE, r2=1.0),
         "kerple": kerple_log_bias(distances, r1=r1, r2=1.0),
@@ -92,12 +96,18 @@ def totals(
 
 
 def halfway(total: Float[Array, "keys"]) -> int:
-    """Return how many of the nearest keys have half of the total."""
+    """Return the number of nearest keys that together have half of the weight.
+
+    ``total`` is the sum of the weights of the nearest 1, 2, … keys.
+    """
     return int(np.searchsorted(total, total[-1] / 2)) + 1
 
 
 def _points(total: Float[Array, "keys"]) -> str:
-    """Return points of the curve, four for each doubling of the number of keys."""
+    """Return a curve's points as SVG text, four per doubling of the number of keys.
+
+    ``total`` is the sum of the weights of the nearest 1, 2, … keys.
+    """
     nearest = np.unique(np.round(2 ** (np.arange(4 * LONGEST + 1) / 4)).astype(int))
     nearest = nearest[nearest <= len(total)]
     shares = total[nearest - 1] / total[-1]

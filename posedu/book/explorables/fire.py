@@ -1,4 +1,4 @@
-"""FIRE's bias: one curve over [0, 1], normalized to the keys of each query."""
+"""Explorable of FIRE's bias: one function of a distance normalized to [0, 1]."""
 
 import numpy as np
 from jaxtyping import Float
@@ -17,9 +17,10 @@ DISTANCES = np.unique(np.round(LONGEST ** (np.arange(61) / 60)).astype(int))
 
 
 def fire_explorable() -> Explorable:
-    """Draw FIRE's bias over the distance, for a query and a threshold.
+    """Draw FIRE's bias over the distance, for a query's position and a threshold.
 
-    Inputs are those of :func:`posedu.numpy.bias.fire_inputs`, with c = 0.1.
+    The inputs of FIRE's function, which are normalized distances, are those of
+    :func:`posedu.numpy.bias.fire_inputs`, with c = 0.1.
     """
     marks = "".join(
         f'<text x="{40 + 0.34 * t:g}" y="176">{t:,}</text>' for t in range(0, 1001, 250)
@@ -64,19 +65,22 @@ def fire_explorable() -> Explorable:
 
 
 def curve(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Return the values of the broken line f."""
+    """Return FIRE's function f, here a fixed broken line with three kinks, at x."""
     return np.interp(x, [*KINKS], [*KINKS.values()])
 
 
 def bias_curve(query: int, threshold: int) -> Float[Array, "points 2"]:
-    """Return distances up to the query, and the bias of each."""
+    """Return distances from 0 to the query's position, each with FIRE's bias.
+
+    Below the position ``threshold`` all queries have one normalization.
+    """
     t = np.concatenate(([0], DISTANCES[query > DISTANCES], [query]))
     x = fire_inputs(t, query, c=C, threshold=threshold, later="zero", eps=0.0)
     return np.stack((t, curve(x)), -1)
 
 
 def middle_of(query: int, threshold: int) -> float:
-    """Return the distance at which the input of f is 1/2."""
+    """Return the distance that FIRE normalizes to 1/2, for a query and a threshold."""
     return float((np.sqrt(C * max(query, threshold) + 1) - 1) / C)
 
 

@@ -1,4 +1,4 @@
-"""FLOATER: a pair of the sinusoid as the solution of an ODE, by few solver steps."""
+"""Explorable of FLOATER: a sinusoid's pair, computed by few steps of an ODE solver."""
 
 import numpy as np
 from jaxtyping import Float
@@ -14,9 +14,9 @@ RATE, STEPS = 1.5, 1  # drawn where scripts do not run
 
 
 def floater_explorable() -> Explorable:
-    """Draw the sinusoid's pair as an ODE solution, with sliders for rate and steps.
+    """Draw a sinusoid's pair as an ODE solution, with sliders for rate and steps.
 
-    The nodes are those of :func:`posedu.numpy.absolute.flow`, from (0, 1) on.
+    The points are those of :func:`posedu.numpy.absolute.flow`, from (0, 1) on.
     """
     picture = f"""
 <svg class="plot" viewBox="0 0 400 240" role="img" aria-label="A circle with 25 dots,
@@ -51,7 +51,11 @@ def floater_explorable() -> Explorable:
 
 
 def nodes(rate: float, steps: int) -> Float[Array, "nodes 2"]:
-    """Return the solver's (cos, sin) at each of its nodes."""
+    """Return the ODE solver's (cos, sin) after each of its steps.
+
+    ``rate`` is the angle from one position to the next, in radians; ``steps`` is the
+    number of steps for each position.
+    """
     generator = np.array([[0.0, rate], [-rate, 0.0]])
     found = flow(
         lambda t, p: p @ generator.T,
@@ -65,13 +69,17 @@ def nodes(rate: float, steps: int) -> Float[Array, "nodes 2"]:
 
 
 def exact(rate: float) -> Float[Array, "positions 2"]:
-    """Return (cos, sin) of each position."""
+    """Return the exact (cos, sin) of the angle ``rate`` · i at each position i."""
     angle = rate * np.arange(LAST + 1)
     return np.stack((np.cos(angle), np.sin(angle)), -1)
 
 
 def behind(rate: float, steps: int) -> float:
-    """Return the lag of the solver's angle at the last position, in degrees."""
+    """Return the lag of the ODE solver's angle at the last position, in degrees.
+
+    The solver makes ``steps`` steps for each position; the exact angle grows by
+    ``rate`` radians.
+    """
     z = 1j * rate / steps
     factor = 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24
     return float(np.degrees(LAST * (rate - steps * (np.angle(factor) % (2 * np.pi)))))

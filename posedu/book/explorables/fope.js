@@ -5,16 +5,16 @@ posedu.live("fope", ({ find }) => {
   return ({ own, other, back }) => {
     const waves = [[own, 1], [other, slow], [back, -1]];
     const most = own + other + back || 1;
-    const hand = (x) => [Math.cos, Math.sin].map((part) =>
+    const point = (x) => [Math.cos, Math.sin].map((part) =>
       waves.reduce((sum, [g, w]) => sum + g * part(w * x), 0) / most);
-    const points = places.map(hand);
+    const points = places.map(point);
     const scores = places.map((x, n) => {
-      const [there, here] = [hand(x + 1), points[n]];
+      const [there, here] = [point(x + 1), points[n]];
       return there[0] * here[0] + there[1] * here[1];
     });
     const line = (many) => "M" + many.join("L");
     const written = (value) => value.toFixed(2).replace("-", "−");
-    find(".hand").setAttribute("d", line(points.map((p) => p.map((v) => v.toFixed(3)))));
+    find(".curve").setAttribute("d", line(points.map((p) => p.map((v) => v.toFixed(3)))));
     find(".scores").setAttribute("d", line(places.map((x, n) => `${x},${scores[n].toFixed(3)}`)));
 
     const count = waves.filter(([g]) => g > 0).length;

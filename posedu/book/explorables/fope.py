@@ -1,4 +1,4 @@
-"""FoPE: a pair that is a sum of several waves, and the score of neighbors."""
+"""Explorable of FoPE: a pair that is a sum of waves, and the score of two neighbors."""
 
 import numpy as np
 from jaxtyping import Complex
@@ -13,11 +13,11 @@ LONGEST = 40  # last position, and the training length
 STEP = 0.25  # from point to point of the curves
 WEIGHTS = (1.0, 0.3, 0.0)  # drawn where scripts do not run
 BASE = 10  # two pairs, of frequencies 1 and 0.316
-HAND, SCORE = INKS[:2]
+CURVE, SCORE = INKS[:2]
 
 
 def fope_explorable() -> Explorable:
-    """Draw one pair of FoPE and the score of neighbors, at all positions.
+    """Draw one pair of FoPE, and two neighboring tokens' score over their position.
 
     The numbers are those of :func:`posedu.numpy.rotary.fope_table` for d = 4 and base
     10, where the first pair is a sum of its own wave, the second pair's wave, and its
@@ -41,7 +41,7 @@ def fope_explorable() -> Explorable:
 <g transform="translate(78,80) scale(66,-66)">
 <path d="M-1,0H1M0,-1V1" stroke="currentColor" stroke-opacity="0.3"/>
 <circle r="1" stroke="currentColor" stroke-opacity="0.3"/>
-<path class="hand" d="M{circle}" stroke="{HAND}" style="stroke-width:1.5"/></g>
+<path class="curve" d="M{circle}" stroke="{CURVE}" style="stroke-width:1.5"/></g>
 <text x="78" y="173">the pair</text>
 <text x="172" y="19">1</text><text x="172" y="85">0</text>
 <text x="170" y="151">−1</text>
@@ -72,7 +72,7 @@ def fope_explorable() -> Explorable:
 
 
 def pair_values(at: np.ndarray) -> Complex[Array, "places"]:
-    """Return C + iS of the first pair, with the initial weights."""
+    """Return FoPE's first pair as complex numbers cos + i sin, at each position."""
     own, other, back = WEIGHTS
     cos, sin = fope_table(
         at,

@@ -1,4 +1,4 @@
-"""Random Fourier features: bandwidth, estimated kernel, and a fit."""
+"""Explorable of random Fourier features: bandwidth, estimated kernel, and a fit."""
 
 import numpy as np
 from jaxtyping import Float
@@ -19,10 +19,11 @@ NORMAL = np.round(np.random.default_rng(3).normal(size=MOST), 4)
 
 
 def fourier_explorable() -> Explorable:
-    """Draw the kernel of a bandwidth, its estimate by random features, and a fit.
+    """Draw a Gaussian kernel, its estimate by random Fourier features, and a fit.
 
-    Features are those of :func:`posedu.numpy.absolute.fourier_features`, the kernel
-    that of :func:`posedu.numpy.absolute.gaussian_kernel`.
+    The fit is a ridge regression of a curve on these features. Features are those of
+    :func:`posedu.numpy.absolute.fourier_features`, the kernel is that of
+    :func:`posedu.numpy.absolute.gaussian_kernel`.
     """
     dots = "".join(
         f'<ellipse cx="{x:.4f}" cy="{y:.4f}" rx="0.012" ry="0.08"/>'
@@ -76,14 +77,17 @@ def fourier_explorable() -> Explorable:
 
 
 def target(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Return the target curve of the fit."""
+    """Return the curve that the fit has to learn, a sum of two sines."""
     return np.sin(2 * np.pi * x) + 0.6 * np.sin(6 * np.pi * x)
 
 
 def features(
     x: Float[Array, "places"], sigma: float, pairs: int
 ) -> Float[Array, "places features"]:
-    """Return features of the first ``pairs`` random frequencies, with length 1."""
+    """Return Fourier features of x, of length 1, for ``pairs`` random frequencies.
+
+    ``sigma`` is the frequencies' standard deviation, in turns.
+    """
     return fourier_features(
         x,
         sigma * NORMAL[:pairs],
@@ -95,13 +99,20 @@ def features(
 
 
 def estimate(sigma: float, pairs: int) -> Float[Array, "offsets"]:
-    """Return inner products of the features at 0 with those at each offset."""
+    """Estimate a Gaussian kernel at each offset by inner products of random features.
+
+    ``sigma`` is the standard deviation of the features' ``pairs`` frequencies.
+    """
     at_zero = features(np.zeros(1), sigma, pairs)[0]
     return features(OFFSETS, sigma, pairs) @ at_zero
 
 
 def fit(sigma: float, pairs: int) -> Float[Array, "places"]:
-    """Return the ridge regression on the features of the samples."""
+    """Return a ridge regression's predictions over [0, 1], from twelve sampled points.
+
+    Its inputs are Fourier features of ``pairs`` random frequencies with the standard
+    deviation ``sigma``.
+    """
     sampled = features(SAMPLES, sigma, pairs)
     gram = sampled @ sampled.T + RIDGE * np.eye(len(SAMPLES))
     weights = sampled.T @ np.linalg.solve(gram, target(SAMPLES))
@@ -109,13 +120,19 @@ def fit(sigma: float, pairs: int) -> Float[Array, "places"]:
 
 
 def estimate_off(sigma: float, pairs: int) -> float:
-    """Return the largest difference of the estimate from the kernel."""
+    """Return the largest absolute error of the Gaussian kernel's estimate.
+
+    The estimate has ``pairs`` random frequencies of standard deviation ``sigma``.
+    """
     exact = gaussian_kernel(OFFSETS, sigma=sigma, unit="turns")
     return float(np.abs(estimate(sigma, pairs) - exact).max())
 
 
 def fit_off(sigma: float, pairs: int) -> float:
-    """Return the root mean square error of the fit."""
+    """Return the root mean square error of the ridge regression on Fourier features.
+
+    They have ``pairs`` random frequencies of standard deviation ``sigma``.
+    """
     return float(np.sqrt(np.mean((fit(sigma, pairs) - target(PLACES)) ** 2)))
 
 

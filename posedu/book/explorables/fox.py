@@ -1,4 +1,4 @@
-"""FoX: the products of forget gates for each pair of query and key, as a map."""
+"""Explorable of FoX: products of forget gates, as a map of all queries and keys."""
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,7 @@ SHARE, CROSSING = INKS[:2]
 
 
 def fox_explorable() -> Explorable:
-    """Draw the product of FoX's gates for each key, with sliders for the gates.
+    """Draw the product of FoX's forget gates for each query and key, with gate sliders.
 
     The numbers are those of :func:`posedu.numpy.gated.forget_bias`.
     """

@@ -33,7 +33,7 @@ window.posedu ??= {
         });
       });
       find(".controls").hidden = false;
-      find(".still").hidden = true;
+      find(".static").hidden = true;
       update();
     });
   },

@@ -1,4 +1,4 @@
-"""Frame of all explorables: picture, controls, summary and caption."""
+"""Frame of an explorable: HTML of picture, controls, summary and caption."""
 
 import html
 import json
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Slider:
-    """A slider; ``shown`` is the text of its initial ``value``."""
+    """A range control; ``shown`` is the text that shows its initial ``value``."""
 
     name: str
     label: str
@@ -34,7 +34,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Choice:
-    """A menu of options; the first one is drawn where scripts do not run."""
+    """A menu of named options; a static picture shows the first option."""
 
     name: str
     label: str
@@ -51,7 +51,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Text:
-    """A field for several lines of text, written or pasted."""
+    """A text field of several lines, for text that the reader types or pastes."""
 
     name: str
     label: str
@@ -65,7 +65,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Reveal:
-    """A button that shows the predicted result, and hides it when pressed again."""
+    """A button that shows the result after a guess, and hides it when pressed again."""
 
     name: str
     label: str
@@ -77,7 +77,7 @@ class Reveal:
 
 @dataclass(frozen=True)
 class Switch:
-    """A toggle button; several share a line."""
+    """A toggle button, such as one word's gate; several switches share a line."""
 
     name: str
     label: str
@@ -90,7 +90,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Explorable:
-    """A figure with controls, as one self-contained HTML fragment."""
+    """An interactive figure with controls, as one self-contained HTML fragment."""
 
     html: str = field(repr=False)
 
@@ -122,7 +122,7 @@ def explorable(
     summary
         Description of the static picture in a sentence or two; the script updates it.
     caption
-        Claim of the figure.
+        Text below the figure, which states what the figure shows.
     numbers
         Numbers of the reference implementation for the script, as JSON.
     script
@@ -141,7 +141,7 @@ def explorable(
 </div>
 <p class="summary" aria-live="polite">{summary}</p>
 {below}
-<p class="still">This picture is static; where scripts run, it is interactive.</p>
+<p class="static">This picture is static; where scripts run, it is interactive.</p>
 <figcaption>{caption}</figcaption>
 </figure><script>
 {_read("frame.js")}{script}</script>""")

@@ -1,4 +1,4 @@
-"""Permutation of a head's projection rows from one order of pairs to another."""
+"""Explorable of RoPE layouts: a head's projection rows in another order of pairs."""
 
 import numpy as np
 
@@ -19,10 +19,11 @@ LEFT, STEP, TOP, BOTTOM = 20, 24, 42, 142
 
 
 def layouts_explorable() -> Explorable:
-    """Draw the permutation of a head's 16 rows when its pairs change their order.
+    """Draw the permutation of a head's 16 projection rows between two orders of pairs.
 
-    The order is that of :class:`posedu.tools.checkpoints.Conversion`; the color is that
-    of the pair, of which there are eight at most.
+    The rows of the queries' or keys' projection are permuted as by
+    :class:`posedu.tools.checkpoints.Conversion`. The two rows of a pair have one color;
+    there are eight pairs at most.
     """
     order = rows(*FIRST)
     paths = "".join(
@@ -58,7 +59,11 @@ def layouts_explorable() -> Explorable:
 
 
 def rows(source: str, target: str, width: int) -> list[int]:
-    """Return the old row of each row of the converted head."""
+    """Return, for each row of the converted head, its index before the conversion.
+
+    ``source`` and ``target`` are orders of pairs (keys of ``ORDERS``), ``width`` is the
+    number of rotated features.
+    """
     how = Conversion(
         source=_pairs(source), target=_pairs(target), head_dim=HEAD, width=width
     )
@@ -66,7 +71,11 @@ def rows(source: str, target: str, width: int) -> list[int]:
 
 
 def lines(order: list[int], pair: int, source: str, target: str, width: int) -> str:
-    """Return lines from both rows of a pair to their new places, none if unrotated."""
+    """Return SVG lines from the old to the new places of a pair's two rows.
+
+    The path is empty if the pair is not rotated. ``order`` has the old index of each
+    new row (:func:`rows`); ``source`` and ``target`` are keys of ``ORDERS``.
+    """
     if pair >= width // 2:
         return ""
     features = _pairs(source).features(width)[:, pair]
@@ -77,7 +86,7 @@ def lines(order: list[int], pair: int, source: str, target: str, width: int) -> 
 
 
 def summary_text(source: str, target: str, width: int) -> str:
-    """Return the summary: how many rows of a head move, and which come first."""
+    """Describe the conversion: number of rows that move, and the first four rows."""
     order = rows(source, target, width)
     moved = int((np.array(order) != np.arange(HEAD)).sum())
     if not moved:

@@ -1,4 +1,7 @@
-"""Cosines of one row of an embedding table with all others: random and sinusoidal."""
+"""Explorable of learned embeddings: cosines of one position's row with all rows.
+
+The rows of a table of embeddings are its positions' vectors.
+"""
 
 import math
 
@@ -19,9 +22,9 @@ ORDER = np.random.default_rng(1).permutation(LENGTH)
 
 
 def learned_embeddings_explorable() -> Explorable:
-    """Draw the cosines of one row with all rows of its table, and the bound for them.
+    """Draw the cosines of one position's vector with all vectors, and a bound.
 
-    Rows are the first features of
+    The bound is for random vectors. The vectors are the first features of
     :func:`posedu.numpy.absolute.random_table`, or those of
     :func:`posedu.numpy.absolute.sinusoidal`, in order or shuffled.
     """
@@ -69,7 +72,11 @@ def learned_embeddings_explorable() -> Explorable:
 def cosines(
     kind: str, d: int, row: int, *, shuffled: bool
 ) -> Float[Array, "positions"]:
-    """Return cosines of the row at one position with the rows at all positions."""
+    """Return the cosines of one position's vector with the vectors of all positions.
+
+    ``kind`` is ``"random"`` or ``"sinusoidal"``, ``row`` the one position; with
+    ``shuffled`` the vectors are in random order.
+    """
     if kind == "random":
         table = TENTHS[:, :d] / 10
     else:
@@ -81,30 +88,38 @@ def cosines(
 
 
 def letters() -> list[str]:
-    """Return the table as letters: "^" is 0, the letter before it −1/10."""
+    """Encode the random table of embeddings as text, a letter for each number.
+
+    "^" is 0, and the next letter, "_", is 1/10.
+    """
     return ["".join(chr(ord("^") + n) for n in row) for row in TENTHS]
 
 
 def bound(d: int) -> float:
-    """Return the bound of all cosines with one row in 99 of 100 random tables.
+    """Return a bound ε of one random vector's cosines with all other n − 1 vectors.
 
-    2 (n − 1) exp(−d ε²/2) = 1/100, and 1 at most. See ``eq-learned-cap``.
+    In 99 of 100 random tables no cosine is larger: 2 (n − 1) exp(−d ε²/2) = 1/100. The
+    bound is 1 at most. See ``eq-learned-cap``.
     """
     return min(1.0, math.sqrt(2 * math.log(2 * (LENGTH - 1) / CHANCE) / d))
 
 
 def stems(found: Float[Array, "positions"]) -> str:
-    """Return a line from 0 to each cosine."""
+    """Return the SVG path of vertical lines from 0 to each cosine."""
     return "".join(f"M{n},0V{c:.4f}" for n, c in enumerate(found))
 
 
 def band(limit: float) -> str:
-    """Return the path of the band from −ε to ε."""
+    """Return the SVG path of a band from −limit to limit over all positions."""
     return f"M-0.5,{-limit:.4f}H{LENGTH - 0.5}V{limit:.4f}H-0.5Z"
 
 
 def summary_text(found: Float[Array, "positions"], row: int, limit: float) -> str:
-    """Return the summary: the largest |cosine| of another row, and its position."""
+    """Describe the picture: the vector least orthogonal to the chosen one, and a bound.
+
+    ``found`` are the chosen vector's cosines with all vectors, ``row`` its position,
+    ``limit`` the bound for random vectors.
+    """
     others = np.abs(found)
     others[row] = -1
     at = int(np.argmax(np.round(others, 9)))

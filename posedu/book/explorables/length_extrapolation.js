@@ -9,11 +9,11 @@ posedu.live("length_extrapolation", ({ find }) => {
     const shares = (n) => pairs.map(
       (p) => Math.min(Number(base) ** (-p / 32) / (2 * Math.PI) * (n - 1), 1)
     );
-    const [seen, reached] = [shares(length), shares(longer)];
-    find("path.seen").setAttribute("d", bars(seen.map(() => 0), seen));
-    find("path.new").setAttribute("d", bars(seen, reached));
-    const full = seen.filter((share) => share === 1).length;
-    const fresh = pairs.filter((p) => reached[p] > seen[p]).length;
+    const [covered, reached] = [shares(length), shares(longer)];
+    find("path.covered").setAttribute("d", bars(covered.map(() => 0), covered));
+    find("path.new").setAttribute("d", bars(covered, reached));
+    const full = covered.filter((share) => share === 1).length;
+    const fresh = pairs.filter((p) => reached[p] > covered[p]).length;
     return {
       trained: written(length), factor: String(2 ** factor),
       summary: `${full} of 32 pairs complete a full turn within ${written(length)} tokens; ` +

@@ -1,4 +1,4 @@
-"""Length extrapolation: angles of RoPE's pairs in training and in longer texts."""
+"""Explorable of length extrapolation: RoPE's angles in training and in longer texts."""
 
 import numpy as np
 from jaxtyping import Float
@@ -15,9 +15,10 @@ TRAINED, FACTOR = 12, 3  # exponents of two: what is drawn where scripts do not 
 
 
 def length_extrapolation_explorable() -> Explorable:
-    """Draw how far each pair of d = 64 rotates in training and in a longer text.
+    """Draw how far each pair of features rotates in training and in a longer text.
 
-    Frequencies are those of :func:`posedu.numpy.frequencies.frequencies`.
+    A head has d = 64 features. Frequencies are those of
+    :func:`posedu.numpy.frequencies.frequencies`.
     """
     trained_share, tested_share = turn_shares(
         BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR)
@@ -35,7 +36,7 @@ def length_extrapolation_explorable() -> Explorable:
 <text x="34" y="160" style="text-anchor:end">0</text>
 <g transform="translate(44,156) scale(10.5,-134)">
 <path d="M0,0H32M0,1H32M0,0V1" stroke="currentColor" stroke-opacity="0.3"/>
-<path class="seen" d="{_bars(0 * trained_share, trained_share)}" stroke="{INKS[0]}"
+<path class="covered" d="{_bars(0 * trained_share, trained_share)}" stroke="{INKS[0]}"
  style="stroke-width:7"/>
 <path class="new" d="{_bars(trained_share, tested_share)}" stroke="{INKS[1]}"
  style="stroke-width:7" stroke-dasharray="3 2"/>
@@ -63,13 +64,20 @@ def length_extrapolation_explorable() -> Explorable:
 def turn_shares(
     base: float, trained: int, tested: int
 ) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
-    """Return each pair's share of a full turn, in training and in the longer text."""
+    """Return each pair's share of a full turn, in training and in a longer text.
+
+    ``trained`` and ``tested`` are the lengths of both in tokens; a share is 1 at most.
+    """
     turns = frequencies(D, base=base) / (2 * np.pi)
     return tuple(np.minimum(turns * (length - 1), 1) for length in (trained, tested))
 
 
 def summary_text(base: float, trained: int, tested: int) -> str:
-    """Return the summary of the picture."""
+    """Describe the picture: numbers of pairs with a full turn, and with new angles.
+
+    The full turn is in training, on ``trained`` tokens. New angles occur in a text of
+    ``tested`` tokens and did not in training.
+    """
     trained_share, tested_share = turn_shares(base, trained, tested)
     new = int((tested_share > trained_share).sum())
     return (

@@ -1,4 +1,4 @@
-"""LieRE on the sphere: rotations of three features in two orders, and in one step.
+"""Explorables of LieRE: rotations of three features, drawn on a sphere.
 
 The script rotates by Rodrigues' formula; the back of the sphere is drawn faint.
 """
@@ -26,10 +26,11 @@ LEARNED = skew(np.array([[-2.4, 0.4, 0.2], [0.3, -0.6, -1.7]]))
 
 
 def commuting_generators_explorable() -> Explorable:
-    """Draw a vector under two rotations in two orders, of which one is to be guessed.
+    """Draw a vector rotated about two axes, in one order and in the reverse order.
 
-    The numbers are those of :func:`posedu.numpy.rotary.rotations` for the generators
-    of rotations about the third and the first direction.
+    The reader first guesses where the second path ends. The numbers are those of
+    :func:`posedu.numpy.rotary.rotations` for the generators of rotations about the
+    third and the first coordinate axis.
     """
     angle = np.radians(ANGLE)
     column, row, back = (
@@ -78,7 +79,7 @@ between their ends: <output class="gap" aria-live="off">{gap:.0f}°</output></p>
 
 
 def liere_explorable() -> Explorable:
-    """Draw LieRE's rotation of a vector of three features, at each image position.
+    """Draw LieRE's rotation of a vector of three features, for a column and a row.
 
     The numbers are those of :func:`posedu.numpy.rotary.rotations` for two generators
     in place of learned ones.
@@ -114,14 +115,17 @@ length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
 
 
 def _spins(generators: Float[Array, "axes 3 3"]) -> Float[Array, "axes 3"]:
-    """Return axis times speed of each skew matrix: A v = spin × v."""
+    """Return the vector ``spin`` of each skew matrix A: A v = spin × v for every v.
+
+    The vector points along the rotation axis, and its length is the angular speed.
+    """
     return generators[:, [2, 0, 1], [1, 2, 0]]
 
 
 def _rotations_along(
     place: tuple[float, float], generators: Float[Array, "axes 3 3"]
 ) -> Float[Array, "points 3 3"]:
-    """Return the rotations along the straight line to a position."""
+    """Return LieRE's rotations at points on the line from the origin to a position."""
     points = np.linspace(0, 1, STEPS + 1)[:, None] * np.array(place, dtype=float)
     return rotations(points, generators[:, None])[:, 0]
 
@@ -151,7 +155,10 @@ def _sphere(label: str, *inside: str) -> str:
 
 
 def _drawn(points: Float[Array, "points 3"], digits: int = 2) -> tuple[str, str]:
-    """Return the paths of the parts in front and behind."""
+    """Return two SVG paths of a curve: on the front and on the back of the sphere.
+
+    Coordinates have ``digits`` decimal places.
+    """
     x, y, depth = EYE @ points.T
     paths = ["", ""]
     for n in range(1, len(points)):

@@ -1,4 +1,4 @@
-"""M-RoPE: the wavelengths of the pairs of time, rows and columns."""
+"""Explorable of M-RoPE: wavelengths of the pairs for time, rows and columns."""
 
 import math
 from collections.abc import Mapping
@@ -22,10 +22,11 @@ AXES = ("time", "rows", "columns")
 
 
 def m_rope_explorable() -> Explorable:
-    """Draw each pair's wavelength in the line of its axis, for three models.
+    """Draw each pair's wavelength on the line of its axis, in three models' M-RoPE.
 
-    Axes are those of :func:`posedu.numpy.rotary.m_rope_axes`; d = 128 and the base
-    1,000,000 for all three.
+    The axes are time, rows and columns, assigned to pairs as by
+    :func:`posedu.numpy.rotary.m_rope_axes`; d = 128 and the base 1,000,000 for all
+    three models.
     """
     first = next(iter(MODELS))
     lines = "".join(
@@ -67,13 +68,17 @@ def m_rope_explorable() -> Explorable:
 
 
 def of_axis(model: str, axis: int) -> np.ndarray:
-    """Return the wavelengths of an axis."""
+    """Return the wavelengths of the pairs that a model assigns to an axis."""
     owner = m_rope_axes(MODELS[model][1], order=model)
     return wavelengths(D, base=BASE)[owner == axis]
 
 
 def ticks(model: str, axis: int, span: int, complete: bool) -> str:
-    """Return ticks at the wavelengths that fit, or do not fit, into the span."""
+    """Return SVG ticks at the wavelengths of an axis's pairs, within a span or beyond.
+
+    With ``complete`` the ticks are at wavelengths up to ``2**span`` steps, else at
+    longer ones.
+    """
     own = of_axis(model, axis)
     own = own[(own <= 2**span) == complete]
     places = (WIDTH * (math.log2(wave) - LOW) for wave in own)
@@ -81,12 +86,12 @@ def ticks(model: str, axis: int, span: int, complete: bool) -> str:
 
 
 def mark(span: int) -> str:
-    """Return the path of a line at the span."""
+    """Return the SVG path of a vertical line at ``2**span`` steps."""
     return f"M{66 + WIDTH * (span - LOW)},8V146"
 
 
 def summary_text(model: str, span: int) -> str:
-    """Return the summary: how many pairs of each axis complete a full turn."""
+    """Describe the picture: number of pairs of each axis that complete a full turn."""
     counts = []
     for axis, name in enumerate(AXES):
         own = of_axis(model, axis)

@@ -1,4 +1,4 @@
-"""NoPE: the weight of one marked key among others encodes their number."""
+"""Explorable of NoPE: a marked key's weight encodes the number of the other keys."""
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +16,7 @@ WIDTH = 26  # of a doubling
 
 
 def nope_explorable() -> Explorable:
-    """Draw the weight of a marked key over the number of others, for a factor.
+    """Draw the weight of a marked key over the number of other keys, with a factor.
 
     Weights are those of :func:`posedu.numpy.attention.softmax`; the factor multiplies
     the logits, as that of :func:`posedu.numpy.nope.nope` does.
@@ -68,19 +68,29 @@ def nope_explorable() -> Explorable:
 
 
 def weight_of(others: int, factor: float) -> float:
-    """Return the weight of the marked key among so many others."""
+    """Return the weight of the marked key among ``others`` other keys.
+
+    ``factor`` multiplies the logits.
+    """
     logits = np.zeros(others + 1)
     logits[0] = GAP
     return float(softmax(factor * logits)[0])
 
 
 def half_at(factor: float) -> float:
-    """Return the number of doublings at which the weight is one half."""
+    """Return log₂ of the number of other keys at which the marked key's weight is ½.
+
+    ``factor`` multiplies the logits.
+    """
     return factor * GAP / np.log(2)
 
 
 def weight_curve(factor: float) -> Float[Array, "points 2"]:
-    """Return quarter doublings, rounded to whole keys, and the weight at each."""
+    """Return points of a curve: the marked key's weight over the number of other keys.
+
+    A point is log₂ of the number and the weight; points are quarters of a doubling
+    apart. ``factor`` multiplies the logits.
+    """
     others = np.unique(np.round(2 ** (np.arange(4 * DOUBLINGS + 1) / 4)).astype(int))
     return np.array([(np.log2(n), weight_of(int(n), factor)) for n in others])
 

@@ -1,6 +1,7 @@
-"""Permutation equivariance: attention's outputs for words in another order.
+"""Explorable of permutation equivariance: attention's outputs for reordered words.
 
-All numbers are the reference implementation's; the script looks them up.
+The reference implementation computes all numbers in advance; the script only looks them
+up.
 """
 
 from collections.abc import Sequence
@@ -68,7 +69,11 @@ def permutation_equivariance_explorable() -> Explorable:
 
 
 def outputs(order: Sequence[int], positions: str) -> Float[Array, "4 2"]:
-    """Return attention's outputs for the words in an order, and last their mean."""
+    """Return attention's outputs for reordered words; the last row is their mean.
+
+    ``order`` lists the words' indices. ``positions`` is ``"with"`` if sinusoids are
+    added to the words' vectors, else ``"without"``.
+    """
     one = np.eye(2)
     w = Projections(q=4 * one[None], k=one[None], v=one[None], o=one[:, None])
     x = np.array(list(WORDS.values()))[list(order)]
@@ -113,7 +118,11 @@ def _picture() -> str:
 
 
 def _dial(x: int, n: int, arrow: Sequence[float], old: str = "") -> str:
-    """Return the dial of word ``n``, or of the mean, with its previous arrow."""
+    """Return an SVG circle in which an arrow is the attention output of word ``n``.
+
+    ``n`` = 3 stands for the mean output. ``x`` is the circle's place, ``arrow`` the
+    output. ``old`` is the SVG of the output before the change of order.
+    """
     word, scale = [*WORDS, "mean"][n], RADIUS / LONGEST
     return f"""
 <g class="dial" transform="translate({x})">

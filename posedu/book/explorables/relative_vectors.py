@@ -1,4 +1,4 @@
-"""Relative position vectors: the weights of a query, by offset."""
+"""Explorable of relative position vectors: a query's attention weights by offset."""
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +22,7 @@ X, Y, UNIT = 100, 108, 60
 
 
 def relative_vectors_explorable() -> Explorable:
-    """Draw a query among vectors of offsets, and its weights, with two sliders.
+    """Draw a query among the vectors of offsets, and its attention weights by offset.
 
     The weights are those of :func:`posedu.numpy.relative.shaw` at equal contents.
     """
@@ -49,7 +49,12 @@ def relative_vectors_explorable() -> Explorable:
 
 
 def weights_of(angle: float, moved: float) -> Float[Array, "keys"]:
-    """Return the last query's weights by offset, its own key first."""
+    """Return the last query's attention weights on its own key and earlier ones.
+
+    The weights are in the order of the offsets 0, 1, …. ``angle`` is the query's
+    direction in degrees; ``moved`` times a fixed vector is added to all offsets'
+    vectors.
+    """
     radians = np.radians(angle)
     q = np.tile(SIZE * np.array([np.cos(radians), np.sin(radians)]), (1, KEYS, 1))
     table = ROWS[::-1] + moved * SHIFT
@@ -58,7 +63,10 @@ def weights_of(angle: float, moved: float) -> Float[Array, "keys"]:
 
 
 def summary_text(weights: Float[Array, "keys"]) -> str:
-    """Return the summary of the picture, in a sentence."""
+    """Describe in one sentence the offset with the largest weight, and the far keys.
+
+    Far keys share one relative vector. ``weights`` are in the order of the offsets.
+    """
     best, far = int(weights.argmax()), f"{100 * weights[NEAR]:.1f} %"
     if best >= NEAR:
         return (

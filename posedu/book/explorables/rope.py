@@ -1,7 +1,7 @@
-"""RoPE's pairs, drawn as hands of clocks, and their score against the offset.
+"""Explorable of RoPE: pairs, drawn as hands of clocks, and their score by offset.
 
-The SVG has plain data, a pair's cosine and sine or an offset and its score.
-``transform`` places them, so that the script needs no layout.
+The coordinates in the SVG are plain data, a pair's cosine and sine or an offset and its
+score. SVG's ``transform`` scales and places them, so that the script need not.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ SHADOW, QUERY = INKS[:2]
 
 
 def rope_explorable() -> Explorable:
-    """Draw RoPE's pairs and score, with sliders for the offset and the base.
+    """Draw RoPE's rotated pairs and their score, with sliders for offset and base.
 
     The numbers are those of :func:`posedu.numpy.rotary.rope_complex` for d = 16.
     """
@@ -54,7 +54,7 @@ class="score" aria-live="off">{score}</output></p>
 
 
 def _rotated_pairs(offsets: Int[Array, "offsets"]) -> Complex[Array, "offsets pairs"]:
-    """Return pairs (1, 0) rotated by each offset, as complex numbers."""
+    """Return the pairs (1, 0), rotated by RoPE at each offset, as complex numbers."""
     pairs = np.tile([1.0, 0.0], (len(offsets), D // 2))
     return rope_complex(pairs, offsets, layout="interleaved", base=BASE)
 

@@ -1,4 +1,4 @@
-"""Rotated values, their weighted sum, and the sum rotated back."""
+"""Explorable of rotated values: their weighted sum, and this sum rotated back."""
 
 import numpy as np
 from jaxtyping import Float
@@ -56,12 +56,18 @@ def rotated_values_explorable() -> Explorable:
 
 
 def rotated(start: float, apart: float) -> Float[Array, "tokens 2"]:
-    """Return the values of the tokens, each rotated by its position."""
+    """Return the tokens' values, each rotated by RoPE at its position.
+
+    ``start`` is the first token's position, ``apart`` the distance between neighbors.
+    """
     return rope(VALUES, _positions(start, apart), layout="half")
 
 
 def output(start: float, apart: float, back: bool) -> Float[Array, "2"]:
-    """Return the output of the last token's query, rotated back or not."""
+    """Return the last token's attention output, rotated back by RoPE if ``back``.
+
+    ``start`` is the first token's position, ``apart`` the distance between neighbors.
+    """
     out = WEIGHTS @ rotated(start, apart)
     last = _positions(start, apart)[-1:]
     return rope(out[None], -last, layout="half")[0] if back else out
@@ -72,7 +78,7 @@ def _positions(start: float, apart: float) -> Float[Array, "tokens"]:
 
 
 def arrow(to: Float[Array, "2"]) -> str:
-    """Return the path of an arrow from the center."""
+    """Return the SVG path of an arrow from the center to a point."""
     x, y = to
     a, b = (to * 0.9 + 0.05 * side * np.array([-y, x]) for side in (1, -1))
     points = ((x, y), a, (x, y), b)
@@ -80,7 +86,7 @@ def arrow(to: Float[Array, "2"]) -> str:
 
 
 def summary_text(start: float, apart: float, back: bool) -> str:
-    """Return the summary of the picture, in a sentence."""
+    """Describe in one sentence the first position, the spacing and the output."""
     x, y = output(start, apart, back)
     direction = "rotated back" if back else "not rotated back"
     return (

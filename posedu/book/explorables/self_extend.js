@@ -25,7 +25,7 @@ posedu.live("self_extend", ({ find }) => {
 
   return ({ method, tokens, window, size }) => {
     const found = offsets(method, tokens, window, size);
-    find("path.seen").setAttribute("d", found.map(
+    find("path.offsets").setAttribute("d", found.map(
       (at, key) => at === null ? "" : `M${key},${at}h0.8`
     ).join(""));
     const visible = found.filter((at) => at !== null), largest = Math.max(...visible);

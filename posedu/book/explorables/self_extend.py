@@ -1,4 +1,4 @@
-"""Offsets of the last query to each key beyond the training length, by five methods."""
+"""Explorable of five KV cache methods: the last query's offset to each key."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ METHODS: Mapping[str, str] = {
 
 
 def self_extend_explorable() -> Explorable:
-    """Draw the offset of each key, for StreamingLLM, RoPE and three offset maps."""
+    """Draw each key's offset under StreamingLLM, RoPE, Self-Extend, ReRoPE and DCA."""
     first = next(iter(METHODS))
     marks = "".join(
         f'<text x="{46 + 5 * n}" y="176">{n}</text>' for n in range(0, LONGEST + 1, 16)
@@ -34,7 +34,7 @@ def self_extend_explorable() -> Explorable:
 <g transform="translate(46,154) scale(5,-2)">
 <path d="M0,0H{LONGEST}M0,0V{LONGEST}" stroke="currentColor" stroke-opacity="0.3"/>
 <path d="M0,{TRAINED - 1}H{LONGEST}" stroke="currentColor" stroke-dasharray="5 4"/>
-<path class="seen" d="{path(first, TOKENS, WINDOW, SIZE)}" stroke="{INKS[0]}"
+<path class="offsets" d="{path(first, TOKENS, WINDOW, SIZE)}" stroke="{INKS[0]}"
  style="stroke-width:4"/>
 </g>
 </svg>
@@ -63,7 +63,9 @@ def self_extend_explorable() -> Explorable:
 def offsets(method: str, tokens: int, window: int, size: int) -> list[int | None]:
     """Return the last query's offset to each key; ``None`` for an evicted key.
 
-    A chunk has ``window + size`` tokens, so that it contains the window.
+    ``method`` is a key of ``METHODS``; ``window`` is the number of nearest keys with
+    unchanged offsets. ``size`` is the number of sinks, the size of a group, or a
+    chunk's length beyond the window: a chunk has ``window + size`` tokens.
     """
     last = tokens - 1
     if method == "rope":
@@ -86,13 +88,19 @@ def offsets(method: str, tokens: int, window: int, size: int) -> list[int | None
 
 
 def path(method: str, tokens: int, window: int, size: int) -> str:
-    """Return a dash for each key that is not evicted, at its offset."""
+    """Return the SVG path with a dash at the offset of each key that is not evicted.
+
+    The arguments are those of :func:`offsets`.
+    """
     found = enumerate(offsets(method, tokens, window, size))
     return "".join(f"M{key},{at}h0.8" for key, at in found if at is not None)
 
 
 def summary_text(method: str, tokens: int, window: int, size: int) -> str:
-    """Return the summary of the picture, in a sentence."""
+    """Describe in one sentence the number of visible keys and their offsets.
+
+    The arguments are those of :func:`offsets`.
+    """
     visible = [at for at in offsets(method, tokens, window, size) if at is not None]
     reach = "within" if max(visible) < TRAINED else "beyond"
     different = len({*visible})

@@ -1,5 +1,5 @@
 posedu.live("sinusoidal", ({ figure, find }) => {
-  const [shades, hands, waves] = [".shade", ".hand", ".wave"].map(
+  const [shades, rotations, waves] = [".shade", ".rotation", ".wave"].map(
     (name) => [...figure.querySelectorAll(name)]
   );
   const levels = shades.length / 2;
@@ -22,14 +22,14 @@ posedu.live("sinusoidal", ({ figure, find }) => {
 
   return (values) => {
     const base = Number((10 ** values.base).toPrecision(3));
-    const omega = hands.map((_, p) => base ** (-p / hands.length));
+    const omega = rotations.map((_, p) => base ** (-p / rotations.length));
     const lambda = omega.map((w) => 2 * Math.PI / w);
     if (base !== drawn) table(omega);
     drawn = base;
-    hands.forEach((hand, p) => {
+    rotations.forEach((rotation, p) => {
       const angle = omega[p] * values.position;
       const [cos, sin] = [Math.cos(angle), Math.sin(angle)].map((x) => x.toFixed(3));
-      hand.setAttribute("d", `M0,0L${cos},${sin}`);
+      rotation.setAttribute("d", `M0,0L${cos},${sin}`);
       waves[p].textContent = written(lambda[p]);
     });
     const tall = find(".guide").getAttribute("d").match(/v(\d+)/)[1];
@@ -41,8 +41,8 @@ posedu.live("sinusoidal", ({ figure, find }) => {
     return {
       ...shown,
       summary: `At base ${shown.base} pair 0 has the wavelength ${written(lambda[0])} ` +
-        `positions, pair ${hands.length - 1} ${written(lambda.at(-1))}; a full ` +
-        `turn within the ${length} positions: ${turning} of ${hands.length} pairs. ` +
+        `positions, pair ${rotations.length - 1} ${written(lambda.at(-1))}; a full ` +
+        `turn within the ${length} positions: ${turning} of ${rotations.length} pairs. ` +
         `At position ${shown.position} their angles are ` +
         `${degrees(omega[0])}° and ${degrees(omega.at(-1))}°.`,
     };

@@ -1,4 +1,4 @@
-"""Table of the sinusoidal encoding, its angles at a position, and its wavelengths."""
+"""Explorable of the sinusoidal encoding: its table, angles and wavelengths."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ CELL, STRIP = 4, 12  # a cell's width and height
 
 
 def sinusoidal_explorable() -> Explorable:
-    """Draw the table as a heat map, with sliders for a position and the base.
+    """Draw the sinusoidal table as a heat map, with sliders for position and base.
 
     The numbers are those of :func:`posedu.numpy.absolute.sinusoidal` for d = 16.
     """
@@ -85,11 +85,11 @@ def _row(p: int, pair: np.ndarray, wave: str) -> str:
 <text x="19" y="{y + 5}">p = {p}</text>
 <g transform="translate(312,{y}) scale(12.5,-12.5)">
 <circle r="1" stroke="currentColor" stroke-opacity="0.4"/>
-<path class="hand" d="M0,0L{cosine:.3f},{sine:.3f}" stroke="currentColor"
+<path class="rotation" d="M0,0L{cosine:.3f},{sine:.3f}" stroke="currentColor"
  style="stroke-width:2"/></g>
 <text class="wave" x="364" y="{y + 5}">{wave}</text>"""
 
 
 def _written(number: float) -> str:
-    """Return a number with three digits and thousands separators."""
+    """Format a number with three digits and separators of thousands."""
     return f"{float(f'{number:.3g}'):,.10g}"

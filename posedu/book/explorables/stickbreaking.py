@@ -1,4 +1,4 @@
-"""Stick-breaking and softmax weights of the same logits."""
+"""Explorable of stick-breaking: its weights beside softmax weights of equal logits."""
 
 import numpy as np
 from jaxtyping import Float
@@ -16,9 +16,9 @@ NARROW = 0.1  # a piece whose share has no room below it
 
 
 def stickbreaking_explorable() -> Explorable:
-    """Draw a stick and a softmax of four keys, with a slider for each logit.
+    """Draw stick-breaking and softmax weights of four keys, with a slider per logit.
 
-    The reader first guesses which key gets the most. The numbers are those of
+    The reader first guesses which key gets the most weight. The numbers are those of
     :func:`posedu.numpy.stickbreaking.break_stick` and
     :func:`posedu.numpy.attention.softmax`.
     """

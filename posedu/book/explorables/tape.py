@@ -1,4 +1,4 @@
-"""TAPE's contextualized positions: two pairs of each token, layer by layer."""
+"""Explorable of TAPE: two pairs of each token's contextualized position, by layer."""
 
 from typing import NamedTuple
 
@@ -19,14 +19,18 @@ SCALE, WIDE = 41, 2.35  # pixels of a radius, radii to the edge
 
 
 class Positions(NamedTuple):
-    """Positions as points of each pair, by layer, and the last token's weights."""
+    """Contextualized positions of TAPE's tokens, and attention weights.
+
+    ``points`` has the tokens' points in two planes for each layer, ``weights`` the last
+    token's weights.
+    """
 
     points: Float[Array, "layers tokens 2 2"]
     weights: Float[Array, "tokens"]
 
 
 def tape_explorable() -> Explorable:
-    """Draw the positions of four tokens after some layers.
+    """Draw TAPE's contextualized positions of four tokens after up to three layers.
 
     The numbers are those of :func:`posedu.numpy.rotary.tape` for one head of d = 4.
     """
@@ -61,7 +65,11 @@ def tape_explorable() -> Explorable:
 def positions_by_layer(
     layers: int, attended: float, key: float, shift: float
 ) -> Positions:
-    """Return the positions after each layer of one head whose MLP output is 0."""
+    """Return TAPE's positions after each layer of one head, with MLP output 0.
+
+    ``attended`` is the factor of the attention-weighted mean that a layer adds to the
+    positions, ``key`` the length of token 1's key, ``shift`` the first position.
+    """
     encoding = tape(
         D,
         layout="half",

@@ -1,4 +1,4 @@
-"""Weight of one key among others, with the temperatures of published models."""
+"""Explorable of attention temperature: one key's weight by the number of keys."""
 
 import math
 from collections.abc import Mapping
@@ -31,9 +31,10 @@ ALPHA = 0.1
 
 
 def temperature_explorable() -> Explorable:
-    """Draw the weight of one key and the entropy, over the number of keys.
+    """Draw one key's weight and the weights' entropy over the number of keys.
 
-    Temperatures are those of :func:`posedu.numpy.scaling.log_n_temperature`.
+    A temperature multiplies the logits. Temperatures are those of
+    :func:`posedu.numpy.scaling.log_n_temperature`.
     """
     first = next(iter(FORMULAS))
     marks = "".join(
@@ -85,7 +86,10 @@ def temperature_explorable() -> Explorable:
 
 
 def temperature(formula: str, keys: int) -> float:
-    """Return the factor of the logits at the last of so many tokens."""
+    """Return a formula's factor of the logits for the last of ``keys`` tokens.
+
+    ``formula`` is a key of ``FORMULAS``, such as ``"llama4"``.
+    """
     if formula == "none":
         return 1.0
     at = np.array([keys - 1])
@@ -103,7 +107,11 @@ def temperature(formula: str, keys: int) -> float:
 
 
 def weight_and_entropy(formula: str, gap: float, keys: int) -> tuple[float, float]:
-    """Return the weight of the key that is ahead, and the entropy in nats."""
+    """Return the weight of the key with the largest logit, and the entropy in nats.
+
+    ``gap`` is the difference of this logit from all others, before the temperature
+    (the factor of the logits that ``formula`` gives for ``keys`` keys).
+    """
     logit = temperature(formula, keys) * gap
     odds = (keys - 1) * math.exp(-logit)
     weight, rest = 1 / (1 + odds), odds / (1 + odds)
@@ -112,7 +120,11 @@ def weight_and_entropy(formula: str, gap: float, keys: int) -> tuple[float, floa
 
 
 def paths(formula: str, gap: float) -> tuple[str, str]:
-    """Return the curves of the weight and of the entropy over its largest value."""
+    """Return SVG paths of one key's weight and of the entropy, by the number of keys.
+
+    The key's logit is ``gap`` above all others; the entropy is divided by its largest
+    value. ``formula`` is the temperature's, a key of ``FORMULAS``.
+    """
     points = [2**n for n in range(LOW, HIGH + 1)]
     values = [weight_and_entropy(formula, gap, n) for n in points]
     curves = (
@@ -126,13 +138,20 @@ def paths(formula: str, gap: float) -> tuple[str, str]:
 
 
 def start(formula: str) -> str:
-    """Return the mark at the formula's length, or '' if it has none."""
+    """Return the SVG path of a mark at the number of keys that a formula contains.
+
+    The path is empty for a formula without such a number.
+    """
     length = SOFT if formula == "learned" else NUMBERS.get(formula, ("", 0, 0.0))[2]
     return f"M{math.log2(length) - LOW:.3f},0V1" if length else ""
 
 
 def summary_text(formula: str, gap: float, doublings: int) -> str:
-    """Return the summary of the picture, in a sentence."""
+    """Describe in one sentence the temperature, one key's weight and the entropy.
+
+    The temperature multiplies the logits; the key's logit is ``gap`` above all others,
+    among ``2**doublings`` keys.
+    """
     keys = 2**doublings
     weight, entropy = weight_and_entropy(formula, gap, keys)
     return (

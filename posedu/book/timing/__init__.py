@@ -7,9 +7,10 @@ the same attention without an encoding. Calls of the limit and of the encoding
 alternate, and each timed call follows an untimed one of the same function, so that all
 calls find the caches in a similar state.
 
-``python -m posedu.book.timing rope`` times a catalog entry and writes a result file;
-``--all`` times every entry, and ``--peers`` compares entries with the published
-libraries that have them. These commands remake the book's files on one thread::
+``python -m posedu.book.timing rope`` times an encoding of the catalog and writes a
+result file; ``--all`` times every encoding, and ``--peers`` compares encodings with the
+published libraries that have them. These commands remake the book's files on one
+thread::
 
     python -m posedu.book.timing --all --folder book/data
     python -m posedu.book.timing rope --peers --folder book/data \
@@ -18,7 +19,7 @@ libraries that have them. These commands remake the book's files on one thread::
         python -m posedu.book.timing $name --peers --folder book/data --lengths 1024
     done
 
-On a GPU ``python -m posedu.book.gpu`` times every entry and library.
+On a GPU ``python -m posedu.book.gpu`` times every encoding and library.
 
 On a CPU the command keeps freed memory (``KEPT_MEMORY`` of
 :mod:`posedu.book.provenance`). Otherwise every tensor of 32 MiB is returned to the

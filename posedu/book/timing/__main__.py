@@ -55,7 +55,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time encodings of the catalog, print their tables, and write a file for each."""
+    """Time encodings of the catalog, print their tables, and write a file for each.
+
+    Return the exit status: 130 after an interrupt, else 0.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     names = list(PEERS if options.peers else CATALOG) if options.all else [options.name]

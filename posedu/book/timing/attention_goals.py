@@ -16,9 +16,9 @@ ABSENT = "—"  # for a call that does not compile
 
 @dataclass(frozen=True)
 class AttentionComparison(Table):
-    """Time, peak memory and error of our and the libraries' attention functions.
+    """Time, peak memory and error of attention, by posedu and by published libraries.
 
-    The comparison is at the longest length, for each dtype.
+    The comparison is at the longest length in ``stored``, for each dtype.
     """
 
     stored: Timing
@@ -35,9 +35,9 @@ class AttentionComparison(Table):
         return [*dict.fromkeys(record.dtype for record in self.records)]
 
     def fastest(self, dtype: str) -> tuple[Measurement, Measurement | None]:
-        """Return the measurements of our and of the libraries' fastest attention.
+        """Return the measurements of posedu's and of a library's fastest attention.
 
-        The second is None if no library was installed.
+        Both are for one dtype. The second is None if no library was installed.
         """
         records = [record for record in self.records if record.dtype == dtype]
         records.sort(key=lambda record: record.ratio.median)
@@ -46,7 +46,10 @@ class AttentionComparison(Table):
         return ours[0], theirs[0] if theirs else None
 
     def verdict(self) -> str:
-        """Describe by what factor ours is ahead or behind a library, for each dtype."""
+        """Describe how much faster or slower posedu's attention is than a library's.
+
+        There is a factor for each dtype, relative to the fastest library.
+        """
         verdicts = "; ".join(map(self._verdict, self.dtypes))
         return f"{CATALOG[self.stored.name].title}: {verdicts}"
 

@@ -25,8 +25,10 @@ def alternate(
 ) -> dict[str, np.ndarray]:
     """Time functions and a limit in alternation; return seconds by function's name.
 
-    The seconds ``[repeats, 2]`` are those of the function and of the limit's call
-    before it. Each timed call follows an untimed call of the same function.
+    The limit is the function to whose time the others are compared. The seconds
+    ``[repeats, 2]`` are those of a function and of the limit's call before it. Each
+    timed call follows an untimed call of the same function; before all, each function
+    is called ``warm_up`` times.
     """
     clock = _cuda_clock if device.type == "cuda" else _cpu_clock
 
@@ -46,7 +48,7 @@ def alternate(
 
 
 def _cpu_clock(run: Run) -> float:
-    """Return the elapsed time of a call of ``run``, or its CPU time on one thread."""
+    """Return the seconds of a call: CPU time if torch has one thread, else elapsed."""
     now = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     start = now()
     run()
@@ -63,7 +65,7 @@ def _cuda_clock(run: Run) -> float:
 
 
 def peak_memory(run: Run, device: torch.device) -> int:
-    """Return the peak memory of a call of ``run`` in bytes, beyond that held before."""
+    """Return the peak memory in bytes that a call of ``run`` adds to that in use."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)

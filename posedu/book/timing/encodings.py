@@ -1,4 +1,8 @@
-"""Timing of an encoding at its hook, with the limit: a copy, or bare attention."""
+"""Timing of an encoding at its hook, and of a limit to which its time is compared.
+
+The hook is the point of attention where the encoding acts. The limit is a copy of the
+inputs, or attention without an encoding.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +23,7 @@ from posedu.torch._tensors import Positions
 
 
 def _is_rotation(entry: EncodingRecord) -> bool:
-    """Return whether an encoding rotates features; it is timed without attention."""
+    """Return whether an encoding rotates features and so is timed without attention."""
     return entry.kind == "features" and "rotate" in entry.hooks
 
 
@@ -31,7 +35,7 @@ def _inputs(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[Tensor, ...]:
-    """Return random inputs of the encoding's hook: q and k, or x."""
+    """Return random tensors to time an encoding: q and k for a rotation, else x."""
     rotates = _is_rotation(entry)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
@@ -43,7 +47,11 @@ def _inputs(
 def _at_its_hook(
     entry: EncodingRecord, variant: Variant, inputs: tuple[Tensor, ...], heads: int
 ) -> Run:
-    """Return a function that applies the encoding to the inputs, as a model would."""
+    """Return a function that applies the encoding to the inputs, as a model would.
+
+    ``variant`` is the configuration of the encoding. An encoding that acts inside
+    attention is applied by a whole attention layer.
+    """
     length, width = inputs[0].shape[-2:]
     d = width if _is_rotation(entry) else width // heads
     module = entry.make(variant, d=d, heads=heads, tokens=length)
@@ -61,7 +69,7 @@ def _at_its_hook(
 
 
 def _positions(entry: EncodingRecord, length: int, device: torch.device):
-    """Return positions 0, 1, 2, …, or the cells of a grid for an encoding with axes.
+    """Return positions 0, 1, 2, …, or grid cells if positions have several axes.
 
     The grid is the most nearly square one with ``length`` cells.
     """
@@ -81,7 +89,10 @@ def _limit(
 
 
 def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
-    """Return a function that samples positions and adds their sinusoids to x."""
+    """Return a function that adds sinusoids of positions from ``module`` to x.
+
+    ``module`` is an encoding that samples or shifts positions.
+    """
     (x,) = inputs
     sinusoids = Sinusoidal(x.shape[-1], layout="half")
     positions = torch.arange(x.shape[1], device=x.device)[None]
@@ -89,9 +100,9 @@ def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
 
 
 def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
-    """Return a function that computes attention and updates positions after it.
+    """Return a function that computes attention, then the next layer's positions.
 
-    The positions are those of an encoding that updates positions from layer to layer.
+    ``module`` is an encoding that updates positions from layer to layer.
     """
     (x,) = inputs
     attention = Attention(x.shape[-1], heads, encoding=module)
@@ -137,13 +148,16 @@ def time_encoding(
 ) -> Timing:
     """Time an encoding at its hook, forward and forward + backward, with the limit.
 
-    Every variant of the catalog that fits d is timed, for one sequence of each length.
+    The hook is the point of attention where the encoding acts; the limit is what its
+    time is compared to: a copy of the tensors, or attention without an encoding. Every
+    configuration in the catalog that fits d is timed, for one sequence of each length.
     The tensors are q and k ``[1, heads, L, d]`` of an encoding that rotates features,
     otherwise x ``[1, L, heads · d]``. Where an encoding samples positions, sinusoids of
-    them are added to x; the time of these alone is that of ``sinusoidal``. Where an
-    encoding updates positions from layer to layer, the next layer's positions are part
-    of the result, and the attention output takes the place of the MLP output. The limit
-    of forward + backward is two copies, or bare attention with its own backward.
+    them are added to x; the time of the sinusoids alone is that of the encoding
+    ``sinusoidal``. Where an encoding updates positions from layer to layer, the next
+    layer's positions are part of the result, and the attention output takes the place
+    of the MLP output. The limit of forward + backward is two copies, or bare attention
+    with its own backward.
 
     Parameters
     ----------
@@ -156,10 +170,10 @@ def time_encoding(
     heads
         Number of heads.
     repeats
-        Timed calls of each variant in a cell.
+        Timed calls of each configuration in a cell.
     compile
-        Also time each variant under ``torch.compile(fullgraph=True)``; this resets
-        everything that the process had compiled before.
+        Also time each configuration under ``torch.compile(fullgraph=True)``; this
+        resets everything that the process had compiled before.
     seed
         Seed of the random inputs.
     save_to
@@ -171,7 +185,7 @@ def time_encoding(
     Returns
     -------
     Timing
-        Also when interrupted, with the cells that were finished.
+        The measurements; after an interrupt, those of the finished cells.
 
     Raises
     ------

@@ -21,6 +21,7 @@ Array = np.ndarray
 class Growth(Table):
     """Seconds and peak bytes of several timed functions at several lengths.
 
+    ``limit`` is the name of the function to whose time the others are compared.
     ``seconds`` maps a function's name to an array ``[lengths, repeats, 2]``: seconds of
     the function and of the limit's call before it. ``peaks`` maps the name to an array
     ``[lengths]`` of bytes.
@@ -37,7 +38,11 @@ class Growth(Table):
         return 1e3 * np.median(self.seconds[name][..., 0], -1)
 
     def ratio(self, name: str, length: int) -> Spread:
-        """Return quartiles of a function's time over the limit's; 1 for the limit."""
+        """Return quartiles of a function's time over the limit's, at one length.
+
+        The limit is the function to whose time the others are compared; for it all
+        three are 1.
+        """
         if name == self.limit:
             return Spread(1, 1, 1)
         own, limit = self.seconds[name][self.lengths.index(length)].T
@@ -82,7 +87,7 @@ class Growth(Table):
             )
 
     def figure(self, *, caption: str, alt: str) -> figures.Figure:
-        """Draw time above and peak memory below, over the length."""
+        """Draw all functions' time (above) and peak memory (below) over the length."""
         canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 6.4), sharex=True
         )
@@ -112,10 +117,11 @@ def time_growth(
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> Growth:
-    """Time several functions at every length; the one named ``limit`` is the limit.
+    """Time several functions at every length, and measure their peak memory.
 
-    ``make_calls(length)`` returns the functions by name. The functions of one length
-    are called in alternation.
+    ``make_calls(length)`` returns the functions by name; ``limit`` names the one to
+    whose time the others are compared. The functions of one length are called in
+    alternation.
 
     Raises
     ------

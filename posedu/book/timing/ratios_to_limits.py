@@ -1,4 +1,7 @@
-"""Summary numbers of a timing: ratios to a limit, and a size's exponent in the time."""
+"""Summary numbers of a timing: ratios to a limit's time, and exponents of a size.
+
+A limit is a function to whose time those of others are compared, such as a copy.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +19,10 @@ def ratios(
     device: str | torch.device = "cpu",
     repeats: int = 5,
 ) -> dict[str, Spread]:
-    """Return quartiles of each function's time over the limit's, without gradients."""
+    """Return quartiles of each function's time over the limit's, without gradients.
+
+    ``limit`` is the function to whose time the others are compared.
+    """
     with torch.no_grad():
         seconds = alternate(runs, limit, device=torch.device(device), repeats=repeats)
     return {name: Spread.of(s[:, 0] / s[:, 1]) for name, s in seconds.items()}
@@ -37,7 +43,7 @@ def time_exponent(
     Raises
     ------
     ValueError
-        Fewer than three sizes, whose line has no error.
+        Fewer than three sizes, whose line has no standard error.
     """
     if len(sizes) < 3:
         raise ValueError(f"a slope's error needs three sizes or more, got {[*sizes]}")

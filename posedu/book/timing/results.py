@@ -1,4 +1,7 @@
-"""Results of timings: measurements of functions and their limits, and result files."""
+"""Results of timings: measurements of functions and their limits, and result files.
+
+A limit is a function to whose time those of others are compared, such as a copy.
+"""
 
 import gc
 import json
@@ -14,7 +17,7 @@ import torch
 from tqdm import tqdm
 
 from posedu._arguments import require_dimension
-from posedu._result_table import SavedTable, require_writable
+from posedu._result_table import SavedTable, reading, require_writable
 from posedu.book import figures
 from posedu.book.provenance import provenance, same_making
 from posedu.book.timing.clock import Run, alternate, peak_memory
@@ -49,9 +52,11 @@ class Spread:
 class Measurement:
     """Time, peak memory and error of one timed function, for one length, d and dtype.
 
-    ``candidate`` is the function's name. ``error`` is the difference from a float64
-    reference, where it was measured: relative in the Euclidean norm for a rotation and
-    for attention, the largest error of a cosine for a table.
+    ``candidate`` is the function's name, ``task`` what it computes, such as
+    ``"forward"``, and ``limit`` the name of the function to whose time its time is
+    compared. ``error`` is the difference from a float64 reference, where it was
+    measured: relative in the Euclidean norm for a rotation and for attention, the
+    largest error of a cosine for a table.
     """
 
     candidate: str
@@ -71,7 +76,12 @@ class Measurement:
 
 @dataclass
 class Timing(SavedTable):
-    """Timing result: measurements of an encoding with their provenance."""
+    """Result of timing one encoding: its measurements and their provenance.
+
+    ``made`` is the provenance: date, device, versions, commit and settings. ``missing``
+    has the reason for each library or size that was not measured. ``complete`` is
+    false after an interrupt.
+    """
 
     name: str
     made: dict[str, Any]
@@ -99,7 +109,9 @@ class Timing(SavedTable):
     ) -> "Timing":
         """Return a timing result without measurements yet, with its provenance.
 
-        ``libraries`` are the published libraries that are timed, too.
+        Provenance is date, device, versions, commit and ``settings``. ``libraries`` are
+        the published libraries that are timed, too; ``missing`` has the reasons why
+        others are not.
         """
         made = provenance(device, seed, libraries) | {"method": METHOD}
         return cls(name, made | settings, missing=dict(missing))
@@ -107,13 +119,14 @@ class Timing(SavedTable):
     @classmethod
     def load(cls, path: str | Path) -> "Timing":
         """Read a timing result from a file that :meth:`save` wrote."""
-        stored = json.loads(Path(path).read_text(encoding="utf-8"))
         spreads = ("seconds", "limit_seconds", "ratio")
-        records = [
-            Measurement(**record | {name: Spread(**record[name]) for name in spreads})
-            for record in stored.pop("records")
-        ]
-        return cls(**stored, records=records)
+        with reading(path, "a result of posedu.book.timing"):
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            records = [
+                Measurement(**record | {s: Spread(**record[s]) for s in spreads})
+                for record in stored.pop("records")
+            ]
+            return cls(**stored, records=records)
 
     _HEAD = (
         "candidate",
@@ -150,7 +163,8 @@ class Timing(SavedTable):
     def figure(self, task: str, *, caption: str, alt: str) -> figures.Figure:
         """Draw milliseconds of every timed function and of the limit over the length.
 
-        The task must have been measured with one head dimension and dtype.
+        The limit is the function to whose time the others are compared. ``task``, such
+        as ``"forward"``, must have been measured with one head dimension and dtype.
         """
         lines: dict[str, list[Measurement]] = {}
         for record in self.select(task=task):
@@ -202,7 +216,10 @@ def compare(
 ) -> list[Measurement]:
     """Time functions and a limit in alternation, and measure peak memory.
 
-    ``candidates`` are the functions by name; a measurement of each is returned.
+    The limit is the function to whose time the others are compared. ``candidates`` are
+    the functions by name; a measurement of each is returned. ``errors`` has each
+    function's error, and ``bytes_moved`` is the number of bytes that a call reads and
+    writes at least; both are stored in the measurements.
     """
     require_dimension("repeats", repeats, 1)
     gc.collect()  # nothing else frees graphs with checkpoints
@@ -236,9 +253,11 @@ def collect(
 ) -> Timing:
     """Measure every cell (length, head dimension, dtype); save the result after each.
 
-    An interrupted run is saved, too. A cell for which the device has too little
-    memory is recorded as missing. With ``keep``, the result in ``save_to`` is returned
-    as it is if it is complete and was made in the same way.
+    ``measure(length, d, dtype)`` yields a cell's measurements, which are added to
+    ``result``. An interrupted run is saved, too. A cell for which the device has too
+    little memory is recorded as missing. With ``keep``, the result in ``save_to`` is
+    returned as it is if it is complete and was made in the same way: equal settings,
+    device, commit and versions.
     """
     names = {cell: _name(*cell) for cell in cells}
     result.made["cells"] = [*names.values()]

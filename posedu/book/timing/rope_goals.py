@@ -23,8 +23,8 @@ Cell = tuple[str, int, int]
 class RoPEComparison(Table):
     """Times of our two RoPE layouts and of libraries' RoPE, in every cell.
 
-    Eager calls are compared with eager ones and compiled calls with compiled ones; each
-    allocates its result. A cell is a dtype, a length and a head dimension.
+    A cell is a dtype, a length and a head dimension. Eager calls are compared with
+    eager ones and compiled calls with compiled ones; each allocates its result.
     """
 
     stored: Timing
@@ -45,7 +45,12 @@ class RoPEComparison(Table):
         return [name for name in LIBRARIES if name not in self.stored.missing]
 
     def ratio(self, candidate: str, mode: str, cell: Cell) -> float:
-        """Return a layout's or library's median time over a copy's, in a cell."""
+        """Return a layout's or library's median time over a copy's, in a cell.
+
+        ``candidate`` is a library's name, or ``"posedu, half"`` or ``"posedu,
+        interleaved"``; ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a
+        length and a head dimension.
+        """
         dtype, length, d = cell
         name = f"{candidate}{MODES[mode]}"
         (record,) = self.stored.select(
@@ -54,11 +59,19 @@ class RoPEComparison(Table):
         return record.ratio.median
 
     def fastest(self, mode: str, cell: Cell) -> tuple[float, str]:
-        """Return the fastest library's time over a copy's, and its name, in a cell."""
+        """Return the fastest library's time over a copy's, and its name, in a cell.
+
+        ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a length and a
+        head dimension.
+        """
         return min((self.ratio(name, mode, cell), name) for name in self.libraries)
 
     def is_fastest(self, layout: str, mode: str, cell: Cell) -> bool:
-        """Return whether our layout is faster than every library, in a cell."""
+        """Return whether our layout is faster than every library, in a cell.
+
+        ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a length and a
+        head dimension.
+        """
         best, _ = self.fastest(mode, cell)
         return self.ratio(f"posedu, {layout}", mode, cell) < best
 
@@ -66,7 +79,10 @@ class RoPEComparison(Table):
         return sum(self.is_fastest(layout, mode, cell) for cell in self.cells)
 
     def caption(self) -> str:
-        """Return the table's caption, which counts each layout's fastest cells."""
+        """Return the table's caption: in how many cells each layout is the fastest.
+
+        A cell is a dtype, a length and a head dimension.
+        """
         counts = [
             f"{layout}, {mode}, in {self._count_fastest(layout, mode)}"
             for mode in MODES
@@ -78,7 +94,10 @@ class RoPEComparison(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table: column titles, then a row for each mode and cell."""
+        """Yield the table: column titles, then a row for each mode and cell.
+
+        Modes are eager and compiled. A cell is a dtype, a length and a head dimension.
+        """
         yield "mode", "dtype", "L", "d", *LAYOUTS, "fastest library"
         for mode in MODES:
             for cell in self.cells:
@@ -91,7 +110,10 @@ class RoPEComparison(Table):
                 yield mode, *map(str, cell), *ours, f"{best:.2f} {library}"
 
     def figure(self) -> figures.Figure:
-        """Draw times over a copy's: eager above, compiled below, a row per cell."""
+        """Draw times over a copy's: eager above, compiled below, a row per cell.
+
+        A cell is a dtype, a length and a head dimension.
+        """
         canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 5.4), sharex=True
         )
@@ -132,7 +154,10 @@ class RoPEComparison(Table):
 
 @dataclass(frozen=True)
 class Goal:
-    """Upper limit for RoPE's time over a copy's time, for a dtype and a mode."""
+    """Upper limit for RoPE's time over a copy's time, for a dtype and a mode.
+
+    The mode is eager or compiled, with a new result or one written into a buffer.
+    """
 
     dtype: str
     mode: str  # end of the candidates' names, after the layout
@@ -149,7 +174,11 @@ GOALS = (  # set before the first measurement
 
 
 def goals(stored: Timing) -> Table:
-    """Return a table of the time goals, and whether each RoPE layout meets them."""
+    """Return a table of RoPE's time goals, and whether each layout meets them.
+
+    A goal is an upper limit for the time over a copy's time. ``stored`` is a result of
+    :func:`posedu.book.timing.peers.time_rope`.
+    """
     pairs = [
         (goal, pair)
         for goal in GOALS

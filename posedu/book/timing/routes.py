@@ -1,4 +1,7 @@
-"""Timing of attention's routes, relative to the matrix products that each computes."""
+"""Timing of attention's routes (its implementations), relative to matrix products.
+
+The products are those that attention itself consists of.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,8 +26,8 @@ def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
     heads
         Number of heads of queries, of keys and of values.
     times
-        Number of repetitions: 1 for a forward; 3 for a forward and backward, since the
-        derivative of a product consists of two products.
+        Number of repetitions of all products: 1 for a forward; 3 for a forward and
+        backward, since the derivative of a product consists of two products.
     """
     _, tokens, width = x.shape
     rows = x[0].detach()
@@ -54,6 +57,8 @@ def time_routes(
     repeats: int = 5,
 ) -> Growth:
     """Time causal attention by each route, its matrix products alone, and a copy of x.
+
+    A route is an implementation of attention.
 
     Parameters
     ----------

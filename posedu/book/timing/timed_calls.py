@@ -15,7 +15,10 @@ def copy_of(*tensors: Tensor) -> Run:
 
 
 def compiled(run: Run, *, fullgraph: bool = True) -> Run:
-    """Compile a function with ``torch.compile``, for the shapes of its first call."""
+    """Compile a function with ``torch.compile``, for the shapes of its first call.
+
+    With ``fullgraph``, a function that does not compile as a whole is an error.
+    """
     return torch.compile(run, fullgraph=fullgraph, dynamic=False)
 
 

@@ -24,9 +24,9 @@ def cape(
 ) -> Float[Array, "*rows tokens"]:
     """Augmented positions λ (τ + Δ + ε), for positions τ and random Δ, ε and λ.
 
-    arXiv 2106.03143. The augmentation is for training; elsewhere shift and jitter are 0
-    and the scale is 1. Another encoding, in the paper a sinusoidal one, encodes the
-    augmented positions.
+    arXiv 2106.03143. The augmentation is for training; in evaluation shift and jitter
+    are 0 and the scale is 1. A second encoding, in the paper a sinusoidal one, encodes
+    the augmented positions.
 
     Parameters
     ----------
@@ -81,17 +81,19 @@ def draw_cape(
 
     Each of the ``rows`` sequences has a shift Δ, uniform in ±``max_shift``, and a scale
     λ with ln λ uniform in ±ln ``max_scale``; each token has a jitter ε, uniform in
-    ±``max_jitter``. The paper gives the jitter in steps: where positions are in
-    seconds, multiply the jitter by the step.
+    ±``max_jitter``. The paper gives the jitter in steps from token to token: where
+    positions are in seconds, multiply the jitter by the seconds of a step.
 
     Returns
     -------
-    Dictionary of ``shift``, ``jitter`` and ``scale``. Equation ``def-cape``.
+    Dictionary of ``shift`` and ``scale``, ``[rows, 1]``, and ``jitter``,
+    ``[rows, tokens]``. Equation ``def-cape``.
 
     Raises
     ------
     TypeError, ValueError
-        Bounds that are negative, a largest scale below 1, sizes that are no counts.
+        Bounds that are negative, a largest scale below 1, ``rows`` or ``tokens`` that
+        are no counts.
     """
     require_rng(rng)
     rows, tokens = require_count("rows", rows), require_count("tokens", tokens)
@@ -118,10 +120,11 @@ def require_rng(rng: np.random.Generator) -> np.random.Generator:
 def require_rows(
     positions: Array, of_rows: dict[str, Array], of_tokens: dict[str, Array]
 ) -> None:
-    """Raise unless random draws have shapes that fit ``positions``.
+    """Raise unless random numbers have shapes that fit ``positions``.
 
-    Draws ``of_rows`` are one number or ``[rows, 1]``; draws ``of_tokens`` are one
-    number, ``[tokens]`` or ``[rows, tokens]``.
+    Both dictionaries hold arrays by argument name. An array of ``of_rows`` is one
+    number or ``[rows, 1]``: a number for each sequence. An array of ``of_tokens`` is
+    one number, ``[tokens]`` or ``[rows, tokens]``.
     """
     if positions.ndim not in (1, 2):
         raise ValueError(

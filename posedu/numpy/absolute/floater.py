@@ -34,8 +34,9 @@ def runge_kutta(
 ) -> Float[Array, "*states width"]:
     """Advance the state ``p`` of p' = h(t, p) by one fourth-order Runge–Kutta step.
 
-    ``"classical"`` has its stages at 0, 1/2, 1/2 and 1, ``"3/8"`` at 0, 1/3, 2/3 and
-    1: torchdiffeq, and so the code of arXiv 2003.09229, calls it "rk4". Equation
+    The step goes from ``time`` to ``time + step``. The tableau ``"classical"`` has its
+    stages at 0, 1/2, 1/2 and 1 of the step, ``"3/8"`` at 0, 1/3, 2/3 and 1.
+    torchdiffeq, and so the code of arXiv 2003.09229, calls the latter "rk4". Equation
     ``def-floater-step``.
 
     Raises
@@ -86,7 +87,8 @@ def flow(
     delta
         Time between neighbors (the paper's Δt): 0.1 in the text, 0.01 in its code.
     steps
-        Default 5 (the code; the text names no solver's step).
+        Runge–Kutta steps from a whole position to the next. Default 5 (the code; the
+        text names no solver's step).
     farthest
         Largest position allowed, since the computing time grows with the largest
         position. Default 2¹⁶.
@@ -128,7 +130,11 @@ def flow(
 def _solution(
     h: Field, start: Array, positions: Array, tableau: Tableau, step: float, steps: int
 ) -> Array:
-    """Solve p' = h(t, p) up to each position by whole steps from 0 and a part step."""
+    """Solve p' = h(t, p) up to each position, by whole steps and a shorter last one.
+
+    The steps begin at 0. ``step`` is the length of a whole step; ``steps`` of them lead
+    from a whole position to the next.
+    """
     count = np.abs(positions) * steps
     whole = np.floor(count)
     sign = np.where(positions < 0, -1, 1)
@@ -219,12 +225,14 @@ def floater(
 
     Returns
     -------
-    Hooks with ``rotate`` and ``values``. Equation ``def-floater-hooks``.
+    Hooks (functions that attention calls) with ``rotate`` and ``values``. Equation
+    ``def-floater-hooks``.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`flow` and :func:`released_field`; a layer of another width.
+        As :func:`flow` and :func:`released_field`; a layer whose heads have other than
+        ``width`` features in all.
     """
     h = released_field(field_inner, field_inner_bias, field_outer, field_outer_bias)
     start = require_floats("start", start)

@@ -35,8 +35,8 @@ def fourier_features(
 ) -> Float[Array, "*rows features"]:
     """Fourier features γ of each position x: cos and sin of 2π b · x for each b in B.
 
-    arXiv 2006.10739 §4, and 2106.02795 Eq. 2 without the 2π. Published code
-    disagrees on each of the four keywords.
+    arXiv 2006.10739 §4 (Tancik), and without the 2π 2106.02795 Eq. 2 (Li). Published
+    implementations differ in each of the four keywords.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def fourier_features(
         B: for each pair of features a number b where positions are numbers, a vector b
         where positions are points.
     unit
-        Unit of a frequency, per step of 1. ``"turns"``: the angle is 2π b · x
-        (Tancik). ``"radians"``: it is b · x (Li).
+        Unit of a frequency, which is an angle for each unit of position. ``"turns"``:
+        the angle is 2π b · x (Tancik). ``"radians"``: it is b · x (Li).
     layout
         ``"half"``: all cosines, then all sines, or the reverse (the code of both
         papers). ``"interleaved"``: cosine and sine pair by pair (Tancik's equation).
@@ -99,9 +99,10 @@ def embed_fourier_random(
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each input vector the Fourier features of its position.
 
-    For the hook ``embed``. ``positions`` is ``[tokens]`` or ``[tokens, axes]``, with or
-    without a batch axis in front. The width d is twice the number of pairs. Other
-    arguments and errors as :func:`fourier_features`. Equation ``def-fourier-embed``.
+    For the hook ``embed``, a function that a model calls before its layers.
+    ``positions`` is ``[tokens]`` or ``[tokens, axes]``, with or without a batch axis in
+    front. The width d is twice the number of pairs. Other arguments and errors as
+    :func:`fourier_features`. Equation ``def-fourier-embed``.
     """
     x, f = require_floats("x", x), _require_frequencies(frequencies)
     if x.shape[-1:] != (2 * len(f),):
@@ -140,10 +141,11 @@ def embed_fourier_learned(
     Parameters
     ----------
     x
-        Input vectors, d = groups · own.
+        Input vectors of d = groups · own features; ``own`` is the number of features
+        that each group fills.
     positions
-        ``[tokens, groups · axes]``, or ``[tokens]`` for one group whose frequencies
-        are numbers; before that an axis of the batch, or none.
+        ``[tokens, groups · axes]``, or ``[tokens]`` for one group whose frequencies are
+        numbers; with or without a batch axis in front.
     frequencies, unit, layout, first, amplitude
         See :func:`fourier_features`. The paper: ``"radians"``, ``"half"``, ``"cos"``,
         ``"features"``.

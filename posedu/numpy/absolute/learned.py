@@ -46,7 +46,7 @@ def one_hot(
     ------
     TypeError, ValueError
         Positions not finite or in half precision, ``rows`` not a positive integer,
-        unknown ``beyond``; with ``"raise"``, a position without a row.
+        unknown ``beyond``; with ``"raise"``, a position outside the table.
     """
     rows = require_dimension("rows", rows, 1)
     require_choice("beyond", beyond, BeyondTable)
@@ -71,7 +71,7 @@ def embed_learned(
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each input vector the row of ``table`` for its position.
 
-    For the hook ``embed``.
+    For the hook ``embed``, a function that a model calls before its layers.
 
     Parameters
     ----------
@@ -109,7 +109,8 @@ def enter_learned(
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each of a layer's input vectors the row of ``table`` for its position.
 
-    For the hook ``enter``; each layer has a table of its own.
+    For the hook ``enter``, a function that a model calls in each layer; each layer has
+    a table of its own.
 
     arXiv 1808.04444, "Positional Embeddings". Arguments and errors as
     :func:`embed_learned`. Equation ``def-learned-per-layer``.
@@ -167,8 +168,8 @@ def embed_bert(
     x, positions, table, beyond
         As :func:`embed_learned`.
     segments, segment_table
-        Index of each token's segment, and a vector for each segment (BERT has two);
-        ``None`` for no segments.
+        Number of each token's segment (sentence A or B in BERT), and a vector for each
+        segment; ``None`` for no segments.
     norm_weight, norm_bias
         Weight and bias of the layer norm over features; ``None`` for no norm.
     epsilon
@@ -182,8 +183,9 @@ def embed_bert(
     ------
     TypeError, ValueError
         As :func:`embed_learned`; segments without their table or a table without
-        segments, segments of another shape, not integers or without a row; weights
-        of the norm of another width, or one without the other.
+        segments, segments of another shape, not integers or without a row;
+        ``norm_weight`` or ``norm_bias`` of another width, or one of the two without the
+        other.
     """
     x = embed_learned(x, positions, table=table, beyond=beyond)
     if (segments is None) != (segment_table is None):

@@ -20,7 +20,7 @@ def pose(
     """Positions with a skip: positions from ``cut`` on are shifted by ``skip``.
 
     arXiv 2309.10400, with the two chunks of its released code. The skip is for
-    training; elsewhere ``skip`` is 0.
+    training; in evaluation ``skip`` is 0.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def draw_pose(
 
     As in the released code of arXiv 2309.10400: for n tokens and a window W, the cut b
     is uniform in 1 … ⌈n/2⌉ and the skip u in 0 … W − n, so that no position reaches W.
-    Equation ``def-pose``.
+    The result is a dictionary of the two. Equation ``def-pose``.
 
     Raises
     ------
     TypeError, ValueError
-        A window below the number of tokens, sizes that are no counts.
+        A window below the number of tokens, ``rows`` or ``tokens`` that are no counts.
     """
     require_rng(rng)
     rows, tokens = require_count("rows", rows), require_count("tokens", tokens)

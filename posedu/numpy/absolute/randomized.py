@@ -32,8 +32,8 @@ def randomized(
     Raises
     ------
     TypeError, ValueError
-        Numbers that are no integers; a number twice in a row of the sample; positions
-        beyond the sample; shapes that do not fit.
+        Numbers that are no integers; a number that occurs twice in the sample of one
+        sequence; positions beyond the sample; shapes that do not fit.
     """
     at, places = (
         require_integers("positions", positions),
@@ -67,15 +67,16 @@ def randomized(
 def draw_randomized(
     rng: np.random.Generator, rows: int, tokens: int, *, limit: int
 ) -> dict[str, Int[Array, "rows tokens"]]:
-    """Draw, for each row, ``tokens`` different integers of 0 … limit − 1.
+    """Draw ``tokens`` different integers below ``limit`` for each of several sequences.
 
-    They are the ``sample`` of :func:`randomized`; all sets are equally probable.
-    Equation ``def-randomized``.
+    There are ``rows`` sequences. The integers are at least 0, and all sets of them are
+    equally probable. The result is a dictionary with the argument ``sample`` of
+    :func:`randomized`. Equation ``def-randomized``.
 
     Raises
     ------
     TypeError, ValueError
-        A limit below the number of tokens, sizes that are no counts.
+        A limit below the number of tokens, ``rows`` or ``tokens`` that are no counts.
     """
     require_rng(rng)
     rows, tokens = require_count("rows", rows), require_count("tokens", tokens)

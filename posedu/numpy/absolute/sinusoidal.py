@@ -71,9 +71,10 @@ def embed_sinusoidal(
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each input vector the sinusoidal encoding of its position.
 
-    For the hook ``embed``. ``positions`` is ``[tokens]``, or ``[batch, tokens]`` where
-    each sequence has its own positions. Other arguments and errors as
-    :func:`sinusoidal`. Equation ``def-sinusoidal``.
+    For the hook ``embed``, a function that a model calls before its layers.
+    ``positions`` is ``[tokens]``, or ``[batch, tokens]`` where each sequence has its
+    own positions. Other arguments and errors as :func:`sinusoidal`. Equation
+    ``def-sinusoidal``.
     """
     x = require_floats("x", x)
     positions = align_positions(positions, x)

@@ -64,7 +64,7 @@ def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> H
 
     Returns
     -------
-    Hooks with ``bias``. Equation ``def-alibi``.
+    Hooks (functions that attention calls) with ``bias``. Equation ``def-alibi``.
 
     Raises
     ------

@@ -39,10 +39,10 @@ def dape(
 
     Logits are S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
-    S are the scaled inner products of all heads, B the heads' biases by another
-    encoding. The network f has one hidden layer, of leaky ReLUs (slope 0.01), and reads
-    for each query as many neighboring keys as its kernel is wide: one in the first
-    version, three in the second.
+    S are the scaled inner products of all heads, B the heads' biases by a second
+    encoding, ``over``. The network f has one hidden layer, of leaky ReLUs (slope 0.01),
+    and reads for each query as many neighboring keys as its kernel is wide: one in the
+    first version, three in the second.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def dape(
 
     Returns
     -------
-    Hooks with ``logits``. Equation ``def-dape``.
+    Hooks (functions that attention calls) with ``logits``. Equation ``def-dape``.
 
     Raises
     ------
@@ -110,7 +110,11 @@ def dape(
 
 
 def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -> Hooks:
-    """Return the hooks that give the bias B, from ``over`` and its keywords."""
+    """Return the hooks (an encoding's functions) that give the bias B of :func:`dape`.
+
+    They are ``over`` itself, or those of the encoding that ``over`` names; ``options``
+    are the keywords ``over_…`` of a named encoding.
+    """
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
         if require_choice("over", over, DAPEBias) == "alibi":
@@ -128,7 +132,11 @@ def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -
 def _counted(
     mask: Bool[Array, "queries keys"], edges: DAPEEdges | None, kernel: int
 ) -> Bool[Array, "queries wider"]:
-    """Mask of keys whose hidden units are not set to 0, padded by kernel // 2 keys."""
+    """Mask of the (query, key) pairs whose hidden units are not set to 0.
+
+    These are the pairs that the attention mask ``mask`` allows, with ``edges="code"``
+    all later keys, too. The result has kernel // 2 keys more on both sides.
+    """
     counted = _widened(mask, kernel // 2)
     if edges == "code":
         later = (
@@ -148,7 +156,10 @@ def _convolve(
     x: Float[Array, "channels queries wider"],
     weight: Float[Array, "features channels kernel"],
 ) -> Float[Array, "features queries keys"]:
-    """Convolve ``x`` with ``weight`` along the keys; kernel − 1 keys are lost."""
+    """Convolve ``x`` with ``weight`` along the keys; kernel − 1 keys are lost.
+
+    The kernel is the width of ``weight`` in keys; nothing is padded.
+    """
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1
     return sum(

@@ -94,7 +94,7 @@ def fire(
         Factor in ψ(t) = log(1 + abs(c t)).
     multiplier, threshold
         Factors of ℓ = abs(multiplier · threshold), of which ``multiplier`` is trained.
-        Published code starts at 512, or at half of the length of training and less.
+        Published code starts with ℓ = 512, or with half of the training length or less.
     hidden_weight, hidden_bias, out_weight, out_bias
         Parameters of the MLP, which maps one number to one number for each head.
     activation
@@ -105,7 +105,7 @@ def fire(
 
     Returns
     -------
-    Hooks with ``bias``. Equation ``def-fire``.
+    Hooks (functions that attention calls) with ``bias``. Equation ``def-fire``.
 
     Raises
     ------

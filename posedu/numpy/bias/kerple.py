@@ -38,7 +38,7 @@ def kerple_log_bias(
     Raises
     ------
     TypeError, ValueError
-        Offsets not finite, parameters outside.
+        Offsets not finite, parameters outside their ranges.
     """
     t = np.abs(require_positions(offsets, "offsets"))
     r1, r2 = _positive("r1", r1, t), _positive("r2", r2, t)
@@ -50,7 +50,8 @@ def kerple_power_bias(
 ) -> Float[Array, "*heads_and_shape"]:
     """KERPLE's power bias −r1 t^r2 at each distance t (arXiv 2205.09921, Corollary 1).
 
-    ``r1`` is positive, ``r2`` in (0, 2]. Otherwise as :func:`kerple_log_bias`.
+    ``r1`` is positive, ``r2`` in (0, 2]; each is one number, or one for each head.
+    Offsets, result and errors are those of :func:`kerple_log_bias`.
     """
     t = np.abs(require_positions(offsets, "offsets"))
     return np.asarray(-_positive("r1", r1, t) * t ** _exponent("r2", r2, t))
@@ -98,7 +99,7 @@ def kerple_log(
 
     Returns
     -------
-    Hooks with ``bias``. Equation ``def-kerple``.
+    Hooks (functions that attention calls) with ``bias``. Equation ``def-kerple``.
 
     Raises
     ------
@@ -141,8 +142,8 @@ def kerple_power(
 
     Returns
     -------
-    Hooks with ``bias``, or with ``logits`` for the form with a weight. Equation
-    ``def-kerple``.
+    Hooks (functions that attention calls) with ``bias``, or with ``logits`` for the
+    form with a weight. Equation ``def-kerple``.
 
     Raises
     ------

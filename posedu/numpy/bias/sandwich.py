@@ -58,7 +58,7 @@ def sandwich(
 ) -> Hooks:
     """Return the attention hooks of Sandwich.
 
-    The bias is :func:`sandwich_sum` divided by the head's ratio (arXiv 2212.10356).
+    The bias is :func:`sandwich_sum` divided by a ratio of each head (arXiv 2212.10356).
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def sandwich(
 
     Returns
     -------
-    Hooks with ``bias``. Equation ``def-sandwich``.
+    Hooks (functions that attention calls) with ``bias``. Equation ``def-sandwich``.
 
     Raises
     ------

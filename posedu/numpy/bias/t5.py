@@ -20,8 +20,9 @@ def t5_buckets(
     """T5's bucket of each offset i − j, exact: no logarithm is computed and rounded.
 
     Half of the buckets hold one distance each, the other half distances up to
-    ``distance`` on a logarithmic scale; farther ones share the last (arXiv 1910.10683
-    §2.1, whose code this follows). A distance that is no integer is rounded down.
+    ``distance`` on a logarithmic scale; larger distances share the last bucket (arXiv
+    1910.10683 §2.1, whose code this follows). A distance that is no integer is rounded
+    down.
 
     Parameters
     ----------
@@ -83,7 +84,8 @@ def t5(
 
     Returns
     -------
-    Hooks with ``scale`` and ``bias``. Equation ``def-t5``.
+    Hooks (functions that attention calls) with ``scale`` and ``bias``. Equation
+    ``def-t5``.
 
     Raises
     ------

@@ -56,9 +56,9 @@ def interpolated_vectors(
 ) -> Float[Array, "*rows queries keys d"]:
     """CoPE's vector e[p] at each real position p, interpolated between table columns.
 
-    The fraction of p is the weight of the *ceiling*'s column. The straightforward form
-    (arXiv 2405.18719): a vector for every query and key. Equation
-    ``def-cope-interpolation``.
+    The fraction of p is the weight of the *ceiling*'s column. This is the
+    straightforward form (arXiv 2405.18719), which makes a vector for every (query, key)
+    pair. Equation ``def-cope-interpolation``.
     """
     table = require_floats("table", table)
     positions = _require_counted(positions, table.shape[-1:])
@@ -88,7 +88,11 @@ def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
 
 
 def _columns(table: Array, index: Array) -> Array:
-    """Return columns ``index`` of ``table``, from each head's own table if per head."""
+    """Return the columns ``index`` of ``table``.
+
+    ``table`` is one for all heads, ``[d, npos]``, or one for each head:
+    ``[heads, d, npos]``.
+    """
     if table.ndim == 2:
         return table.T[index]
     heads = np.arange(len(table)).reshape(-1, 1, 1)
@@ -149,7 +153,8 @@ def cope(
 
     Returns
     -------
-    Hooks with ``scale`` and ``bias``, for causal attention. Equation ``def-cope``.
+    Hooks (functions that attention calls) with ``scale`` and ``bias``, for causal
+    attention. Equation ``def-cope``.
 
     Raises
     ------

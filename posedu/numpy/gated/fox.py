@@ -93,12 +93,13 @@ def fox(
         The weight w of each head's gate. Default: 0, so that all tokens have the same
         gate.
     form
-        Form of the bias. ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which has
-        the same softmax (``eq-fox-key``).
+        Form of the bias, by the cumulative sums c of log gates. ``"difference"``: c_i −
+        c_j. ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``).
 
     Returns
     -------
-    Hooks with ``bias``, for causal attention. Equation ``def-fox``.
+    Hooks (functions that attention calls) with ``bias``, for causal attention. Equation
+    ``def-fox``.
 
     Raises
     ------
@@ -148,8 +149,9 @@ def fox_pro(
     Raises
     ------
     TypeError, ValueError
-        Arrays that hold no floats, shapes that do not match, a norm of which half is
-        missing, unknown ``output_gate``, or none with an ``out_gate_weight``.
+        Arrays that hold no floats, shapes that do not match, one of ``q_gain`` and
+        ``k_gain`` without the other, unknown ``output_gate``, or ``None`` with an
+        ``out_gate_weight``.
     """
     if (q_gain is None) != (k_gain is None):
         raise ValueError("q_gain and k_gain go together, got one of them")
@@ -183,7 +185,10 @@ def fox_pro(
 
 
 def _require_block(given: dict[str, Array]) -> None:
-    """Raise unless the arrays of :func:`fox_pro` are floats of shapes that fit."""
+    """Raise unless the arrays of :func:`fox_pro` are floats of shapes that fit.
+
+    ``given`` holds the arrays by their names.
+    """
     x, b = np.shape(given["x"]), np.shape(given["encoding_gate_bias"])
     if len(x) != 2 or len(b) != 1 or not b[0] or x[1] % b[0]:
         raise ValueError(
@@ -210,7 +215,10 @@ def _require_block(given: dict[str, Array]) -> None:
 def _shift(
     t: Float[Array, "heads tokens d"], alpha: Float[Array, "heads tokens"]
 ) -> Float[Array, "heads tokens d"]:
-    """Mix each token's vector with the previous token's (0 at first), by weight α."""
+    """Mix each token's vector with the previous token's, which has the weight α.
+
+    The first token's vector is mixed with zeros.
+    """
     before = np.concatenate((np.zeros_like(t[:, :1]), t[:, :-1]), axis=1)
     return alpha[..., None] * before + (1 - alpha[..., None]) * t
 

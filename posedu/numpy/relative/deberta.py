@@ -59,7 +59,9 @@ def deberta_rows(
 
 
 def _ends(single: int, distance: int) -> list[int]:
-    """The largest distance of each row on one side, from the distance ``single`` on.
+    """The largest distance of each table row on one side, from distance ``single`` on.
+
+    A side is the keys before a query, or those after it.
 
     With m = ``single`` rows of one distance each and m r = distance − 1, the t-th row
     after them ends at the last n ≤ m r^(t/(m−1)): the last with
@@ -113,7 +115,8 @@ def deberta(
 
     Returns
     -------
-    Hooks with ``scale`` and ``bias``. Equation ``def-deberta``.
+    Hooks (functions that attention calls) with ``scale`` and ``bias``. Equation
+    ``def-deberta``.
 
     Raises
     ------

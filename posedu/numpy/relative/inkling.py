@@ -79,7 +79,8 @@ def inkling(
 
     Returns
     -------
-    Hooks with ``rotate``, ``scale`` and ``bias``. Equation ``def-inkling``.
+    Hooks (functions that attention calls) with ``rotate``, ``scale`` and ``bias``.
+    Equation ``def-inkling``.
 
     Raises
     ------

@@ -23,8 +23,8 @@ def skew(
     """Rearrange products by query and offset into products by query and key.
 
     Pad a column on the left, reshape, drop the first row (arXiv 1809.04281 §3.4.1).
-    Column c is the offset tokens − 1 − c. Above the diagonal stands junk: a zero, then
-    numbers of the next row. Equation ``def-skew``.
+    Column c is the offset tokens − 1 − c. Numbers above the diagonal are meaningless: a
+    zero, then numbers of the next row. Equation ``def-skew``.
 
     Raises
     ------
@@ -49,8 +49,8 @@ def music_transformer(
 ) -> Hooks:
     """Return the attention hooks of Music Transformer's relative attention.
 
-    A learned vector of the offset is added to each key (arXiv 1809.04281 eq. 3), and
-    another to each value if ``value_table`` is given.
+    A learned vector of the offset is added to each key (arXiv 1809.04281 eq. 3), and a
+    second one to each value if ``value_table`` is given.
 
     Parameters
     ----------
@@ -65,7 +65,8 @@ def music_transformer(
 
     Returns
     -------
-    Hooks with ``bias`` and ``mix``, for causal attention. Equation ``def-music``.
+    Hooks (functions that attention calls) with ``bias`` and ``mix``, for causal
+    attention. Equation ``def-music``.
 
     Raises
     ------

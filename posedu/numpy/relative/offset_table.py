@@ -11,7 +11,11 @@ Array = np.ndarray
 def by_key(
     products: Float[Array, "heads queries rows"], row: Int[Array, "queries keys"]
 ) -> Float[Array, "heads queries keys"]:
-    """Pick each query's product with the table row of each key's offset."""
+    """Pick each query's product with the table row of each key's offset.
+
+    ``products`` are those of every query with every row of the table; ``row`` is the
+    index of the row for each (query, key) pair.
+    """
     row = np.broadcast_to(row, (len(products), *row.shape))
     return np.take_along_axis(products, row, axis=-1)
 
@@ -21,7 +25,11 @@ def by_row(
     row: Int[Array, "queries keys"],
     rows: int,
 ) -> Float[Array, "heads queries rows"]:
-    """Sum each query's weights over the keys whose offsets have the same table row."""
+    """Sum each query's weights over the keys whose offsets have the same table row.
+
+    ``row`` is the index of the row for each (query, key) pair, ``rows`` the number of
+    rows in the table.
+    """
     sums = [np.where(row == r, weights, 0.0).sum(axis=-1) for r in range(rows)]
     return np.stack(sums, axis=-1)
 
@@ -49,7 +57,7 @@ def optional_table(
 
 
 def require_fitting(name: str, table: Array, like: Float[Array, "heads n d"]) -> None:
-    """Raise unless ``table`` has the width and, if any, the heads of ``like``."""
+    """Raise unless ``table`` has the width of ``like`` and its heads, if it has any."""
     heads, _, d = like.shape
     if table.shape[:-2] not in ((), (heads,)) or table.shape[-1] != d:
         raise ValueError(

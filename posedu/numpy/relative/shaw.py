@@ -27,7 +27,7 @@ def shaw_rows(offsets: Positions, *, past: int, future: int) -> Int[Array, "*sha
     Raises
     ------
     TypeError, ValueError
-        Offsets not finite, reaches that are no integers or negative.
+        Offsets not finite, ``past`` or ``future`` that is no integer or negative.
     """
     require_reach(past, future)
     steps = np.floor(require_positions(offsets, "offsets"))
@@ -43,7 +43,7 @@ def shaw(
 ) -> Hooks:
     """Return the attention hooks of Shaw's relative position vectors.
 
-    A learned vector of the offset is added to each key, and another to each value
+    A learned vector of the offset is added to each key, and a second one to each value
     (arXiv 1803.02155 eq. 3 and 4). No array has a vector for each (query, key) pair:
     each query is multiplied by each row of the table once.
 
@@ -58,13 +58,14 @@ def shaw(
 
     Returns
     -------
-    Hooks with ``bias`` and ``mix``. Equation ``def-shaw``.
+    Hooks (functions that attention calls) with ``bias`` and ``mix``. Equation
+    ``def-shaw``.
 
     Raises
     ------
     TypeError, ValueError
-        No table, one that holds no floats or has other rows; reaches that are no
-        integers or negative.
+        No table, one that holds no floats or has other rows; ``past`` or ``future``
+        that is no integer or negative.
     """
     rows = require_reach(past, future)
     keys = optional_table("key_table", key_table, rows)

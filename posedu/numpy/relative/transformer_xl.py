@@ -39,7 +39,7 @@ def transformer_xl(
 
     Returns
     -------
-    Hooks with ``bias``. Equation ``def-xl``.
+    Hooks (functions that attention calls) with ``bias``. Equation ``def-xl``.
 
     Raises
     ------

@@ -33,7 +33,8 @@ def tupe(
     The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is a
     trained vector of position t. With ``relative`` (TUPE-R; without, TUPE-A) a number
     for the offset's bucket is added. All terms but q_i · k_j may be replaced by one
-    number where the query is at position 0, and by another where only the key is.
+    number where the query is at position 0, and by a second number where only the key
+    is.
 
     Parameters
     ----------
@@ -63,7 +64,8 @@ def tupe(
 
     Returns
     -------
-    Hooks with ``scale`` and ``bias``. Equation ``def-tupe``.
+    Hooks (functions that attention calls) with ``scale`` and ``bias``. Equation
+    ``def-tupe``.
 
     Raises
     ------

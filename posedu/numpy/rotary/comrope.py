@@ -18,10 +18,11 @@ def comrope_ap(
     block: int,
     axes: int = 2,
 ) -> Float[Array, "*batch tokens d"]:
-    """Rotate queries or keys by ComRoPE with an axial partition (for hook ``rotate``).
+    """Rotate queries or keys by ComRoPE with an axial partition.
 
     arXiv 2506.03737 Eq. 8. Block j of the features is rotated by coordinate j mod axes
-    alone, with the generator P_j − P_jᵀ.
+    alone, with the generator P_j − P_jᵀ. For the hook ``rotate``, a function that
+    attention calls.
 
     Parameters
     ----------
@@ -71,7 +72,8 @@ def comrope_ld(
     """Rotate queries or keys by ComRoPE with linearly dependent generators.
 
     arXiv 2506.03737 Eq. 10. Block j of the features is rotated by coordinate k with the
-    generator θ_kj (P_j − P_jᵀ). For the hook ``rotate``.
+    generator θ_kj (P_j − P_jᵀ). For the hook ``rotate``, a function that attention
+    calls.
 
     Parameters
     ----------

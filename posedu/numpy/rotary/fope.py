@@ -98,8 +98,9 @@ def fope_table(
     Raises
     ------
     TypeError, ValueError
-        Coefficients unlike each other or of another number of kept frequencies,
-        columns of sum 0 to normalize, unknown ``padding``, a ``fourier_dim`` below d.
+        Cosine and sine coefficients of different shapes, or without one row for each
+        kept frequency, columns of sum 0 to normalize, unknown ``padding``, a
+        ``fourier_dim`` below d.
     """
     fourier_dim = require_fourier_dim(fourier_dim, d)
     omega = kept_frequencies(fourier_dim, length=length, base=base)
@@ -157,7 +158,8 @@ def fope(
 
     Each pair of features (a, b) becomes (C a − S b, S a + C b), with the two series C
     and S of :func:`fope_table` at the token's position. In general this is no rotation,
-    and scores are not relative (``eq-fope-mixing``). For the hook ``rotate``.
+    and scores are not relative (``eq-fope-mixing``). For the hook ``rotate``, a
+    function that attention calls.
 
     Parameters
     ----------
@@ -206,9 +208,10 @@ def _table_for(
     sin_coefficients: Float[Array, "*heads kept series"],
     **series: Any,
 ) -> tuple[Float[Array, "*table places pairs"], Float[Array, "*table places pairs"]]:
-    """Return FoPE's series (:func:`fope_table`) for every head of ``x``.
+    """Return FoPE's cosine and sine series for every head of ``x``.
 
-    Coefficients of fewer heads are repeated.
+    Coefficients of fewer heads are repeated. ``series`` are further arguments of
+    :func:`fope_table`.
     """
     c = require_floats("cos_coefficients", cos_coefficients)
     s = require_floats("sin_coefficients", sin_coefficients)
@@ -293,8 +296,9 @@ def fope_offset(
 ) -> Hooks:
     """Return the attention hooks of FoPE as the paper writes it.
 
-    The hook ``logits`` is :func:`fope_scores` divided by √d. Arguments and errors are
-    those of :func:`fope_scores`. Equation ``def-fope-offset``.
+    The hook (function that attention calls) ``logits`` is :func:`fope_scores` divided
+    by √d. Arguments and errors are those of :func:`fope_scores`. Equation
+    ``def-fope-offset``.
     """
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:

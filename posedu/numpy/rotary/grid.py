@@ -47,9 +47,9 @@ def for_heads_of(
 ) -> Float[Array, "*repeated"]:
     """Repeat the parameters of each head for all heads of ``x`` that share them.
 
-    The last ``axes`` axes of ``parameters`` are those of one head, an axis before them
-    is of heads; without it ``parameters`` are returned unchanged. ``x`` is
-    ``[…, heads, tokens, d]``; where it has a multiple of the parameters' heads,
+    The last ``axes`` axes of ``parameters`` are those of one head. An axis of heads may
+    come before them; without such an axis ``parameters`` are returned unchanged. ``x``
+    is ``[…, heads, tokens, d]``; where it has a multiple of the parameters' heads,
     neighboring heads share parameters (grouped queries).
     """
     own = parameters.shape[:-axes]

@@ -82,8 +82,8 @@ def gta(*, image_dim: int) -> Hooks:
 
     Returns
     -------
-    Hooks with ``rotate``, ``values`` and ``output``, for positions ``[tokens, 8]``:
-    t, r, u, v. Equation ``def-gta``.
+    Hooks (functions that attention calls) with ``rotate``, ``values`` and ``output``,
+    for positions ``[tokens, 8]``: t, r, u, v. Equation ``def-gta``.
 
     Raises
     ------

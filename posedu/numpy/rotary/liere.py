@@ -22,7 +22,7 @@ def liere(
 ) -> Float[Array, "*batch tokens d"]:
     """Rotate queries or keys by LieRE, whose skew generators have free entries.
 
-    arXiv 2406.10322 §3. For the hook ``rotate``.
+    arXiv 2406.10322 §3. For the hook ``rotate``, a function that attention calls.
 
     Parameters
     ----------

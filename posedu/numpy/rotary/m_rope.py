@@ -79,8 +79,8 @@ def m_rope(
 ) -> Float[Array, "*batch tokens d"]:
     """Rotate pair p of features by ω_p times one of the token's coordinates (M-RoPE).
 
-    arXiv 2409.12191 §2.1; interleaved, arXiv 2510.23095. For the hook ``rotate``.
-    Equation ``def-m-rope``.
+    arXiv 2409.12191 §2.1; interleaved, arXiv 2510.23095. For the hook ``rotate``, a
+    function that attention calls. Equation ``def-m-rope``.
 
     Parameters
     ----------
@@ -127,10 +127,10 @@ def m_rope_positions(
 ) -> Int[Array, "tokens 3"]:
     """Positions (time, row, column) of a sequence of text, images and videos.
 
-    The sequence consists of parts. The first part begins at s = 0. A text of n tokens
-    has three equal coordinates, s, …, s + n − 1. A picture or video has
-    (s + ⌊c·frame⌋, s + row, s + column), frame by frame and row by row. Equation
-    ``def-m-rope-positions``.
+    The sequence consists of parts: texts, pictures and videos. Each part begins at a
+    coordinate s, the first at s = 0. A text of n tokens has three equal coordinates, s,
+    …, s + n − 1. A picture or video has (s + ⌊c·frame⌋, s + row, s + column), frame by
+    frame and row by row. Equation ``def-m-rope-positions``.
 
     Parameters
     ----------

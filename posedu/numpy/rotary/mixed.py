@@ -21,7 +21,7 @@ def mixed(
     """Rotate pair p of features of a token at position x by the angle f_p · x.
 
     f_p is the frequency vector of pair p: RoPE-Mixed (arXiv 2403.13298 Eq. 14). For the
-    hook ``rotate``. Equation ``def-mixed``.
+    hook ``rotate``, a function that attention calls. Equation ``def-mixed``.
 
     Parameters
     ----------

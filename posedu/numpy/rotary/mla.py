@@ -114,7 +114,10 @@ def rms_norm(
 
 
 def _require_shapes(given: dict[str, Array], heads: int) -> tuple[int, int]:
-    """Return a head's numbers of features with and without RoPE; check all shapes."""
+    """Return a head's numbers of features with and without RoPE; check all shapes.
+
+    ``given`` holds the arrays of :func:`mla` by their names.
+    """
     for name, array in given.items():
         if array.ndim != (1 if name.endswith("gain") else 2):
             axes = "[n]" if name.endswith("gain") else "[out, in]"

@@ -18,7 +18,7 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Hooks:
 
     Each feature c of a query or key gives a length, its softplus, and the position
     gives an angle: the score is Σ_c softplus(q_c) softplus(k_c) cos((i − j) ω_c − δ_c).
-    RoPE's angle also has the phases of the contents.
+    In RoPE the angle also depends on the phases of the contents.
 
     Parameters
     ----------
@@ -32,7 +32,8 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Hooks:
 
     Returns
     -------
-    Hooks with a ``rotate`` that makes 2d features of d. Equation ``def-pope``.
+    Hooks (functions that attention calls) with a ``rotate`` that makes 2d features of
+    d. Equation ``def-pope``.
 
     Raises
     ------

@@ -96,8 +96,8 @@ def rope(
 ) -> Float[Array, "*batch tokens d"]:
     """Rotate each pair p of features of queries or keys by the angle position · ω_p.
 
-    The elementwise form of RoPE (arXiv 2104.09864 Eq. 34), for the hook ``rotate``.
-    Equation ``def-rope``.
+    The elementwise form of RoPE (arXiv 2104.09864 Eq. 34), for the hook ``rotate``, a
+    function that attention calls. Equation ``def-rope``.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def convert_layout(
     target: Layout,
     rotary_dim: int | None = None,
 ) -> Shaped[Array, "features *rest"]:
-    """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
+    """Reorder rows of W_q or W_k (or their bias) from layout ``source`` to ``target``.
 
     Scores are unchanged when W_q and W_k are both converted and the rotation uses
     ``target``. Equation ``eq-rope-layout``.

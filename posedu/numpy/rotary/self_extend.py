@@ -54,8 +54,9 @@ def extended_offsets(
     Raises
     ------
     TypeError, ValueError
-        Sizes that are no positive integers, or that ``far`` lacks or has no use for;
-        positions that are not finite or not ``[tokens]``.
+        Sizes that are no positive integers, missing though ``far`` needs them, or given
+        though ``far`` does not use them; positions that are not finite or not
+        ``[tokens]``.
     """
     require_far(far, window, group, chunk, join)
     i, j = (
@@ -101,8 +102,8 @@ def self_extend(
 ) -> Hooks:
     """Return the attention hooks of RoPE with the offsets of :func:`extended_offsets`.
 
-    The offset of a far key is replaced by one that training has seen. Equation
-    ``def-cache-extended``.
+    Hooks are functions that attention calls; here ``logits``. The offset of a far key
+    is replaced by one that training has seen. Equation ``def-cache-extended``.
 
     Parameters
     ----------

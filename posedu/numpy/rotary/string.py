@@ -77,7 +77,7 @@ def string(
     """Rotate queries or keys by STRING, in the Cayley or the circulant form.
 
     arXiv 2502.02562. Scores depend on positions exactly by their difference. For the
-    hook ``rotate``.
+    hook ``rotate``, a function that attention calls.
 
     Parameters
     ----------

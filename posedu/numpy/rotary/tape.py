@@ -37,7 +37,7 @@ def tape_start(
     d, base
         See :func:`posedu.numpy.frequencies.frequencies`. Default 10000.
     heads
-        Number of heads with blocks.
+        Number of heads, each with blocks (2 × 2 matrices) of its own.
 
     Raises
     ------
@@ -70,6 +70,8 @@ def tape_update(
     gate: Float[Array, "width d_model"],
 ) -> Blocks:
     """Return TAPE's positions, as blocks, for the next layer.
+
+    A block is an r × 2 matrix for each token, head and pair of features.
 
     The blocks are updated by attention weights, then by the MLP output. Equations
     ``def-tape-attention`` and ``def-tape-mlp``.
@@ -157,9 +159,10 @@ def tape(
 ) -> Hooks:
     """Return the attention hooks of TAPE (arXiv 2501.00712), in the form of its code.
 
-    The positions of a layer are blocks, which the hook ``locate`` makes of numbers;
-    :func:`posedu.numpy.attention.stack` calls it. Equations ``def-tape-start`` to
-    ``def-tape-mlp``.
+    Hooks are functions that attention or a model calls. The positions of a layer are
+    blocks (an r × 2 matrix for each token, head and pair of features), which the hook
+    ``locate`` makes of numbers; :func:`posedu.numpy.attention.stack` calls it.
+    Equations ``def-tape-start`` to ``def-tape-mlp``.
 
     Parameters
     ----------
@@ -240,7 +243,10 @@ def _silu(z: Array) -> Array:
 
 
 def _matrices(*given: Array) -> tuple[Array, Array, Array, Array]:
-    """Return TAPE's attended, up, down and gate as float64 if they fit, else raise."""
+    """Return TAPE's attended, up, down and gate as float64 if they fit, else raise.
+
+    The four are the matrices that :func:`tape` explains.
+    """
     names = ("attended", "up", "down", "gate")
     attended, up, down, gate = map(_matrix, names, given)
     heads, width = len(attended), len(up)

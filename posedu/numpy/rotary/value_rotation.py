@@ -40,7 +40,8 @@ def value_rotation(
 
     Returns
     -------
-    Hooks with ``rotate``, ``values`` and ``output``. Equation ``def-rotated-values``.
+    Hooks (functions that attention calls) with ``rotate``, ``values`` and ``output``.
+    Equation ``def-rotated-values``.
 
     Raises
     ------

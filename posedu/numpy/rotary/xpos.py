@@ -55,7 +55,7 @@ def xpos(
 
     Returns
     -------
-    Hooks with ``rotate``. Equation ``def-xpos``.
+    Hooks (functions that attention calls) with ``rotate``. Equation ``def-xpos``.
 
     Raises
     ------

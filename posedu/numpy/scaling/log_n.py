@@ -98,8 +98,9 @@ def log_n(
 ) -> Hooks:
     """Return the attention hooks of a temperature that grows with the query position.
 
-    The softmax of n equal logits is 1/n; multiplied by τ ~ ln n, logits that stand out
-    by a fixed amount keep their weight as n grows.
+    Hooks are functions that attention calls; here ``rotate``. The softmax of n equal
+    logits is 1/n; multiplied by τ ~ ln n, logits that stand out by a fixed amount keep
+    their weight as n grows.
 
     Arguments, errors and sources as :func:`log_n_temperature`. Equation ``def-log-n``.
     """

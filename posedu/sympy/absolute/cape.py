@@ -20,9 +20,9 @@ def cape(
 ) -> sp.Matrix:
     """Augmented positions λ (τ + Δ + ε) of one sequence, as a column.
 
-    τ are the positions, Δ is ``shift`` and λ is ``scale``, one number each; ε is
-    ``jitter``, a number for each token. Equation ``def-cape``. See
-    :func:`posedu.numpy.absolute.cape`.
+    τ are the positions, less their mean if ``normalize``. Δ is ``shift`` and λ is
+    ``scale``, one number each; ε is ``jitter``, a number for each token. Equation
+    ``def-cape``. See :func:`posedu.numpy.absolute.cape`.
     """
     tau, epsilon = matrix("positions", positions), matrix("jitter", jitter)
     delta, factor = one_expression("shift", shift), one_expression("scale", scale)
@@ -37,7 +37,8 @@ def mean_over_uniform(
 ) -> sp.Expr:
     """The mean of a function over a variable that is uniform in ±``bound``.
 
-    Integrated by SymPy; ``bound`` is positive. Equation ``eq-randomized-single``.
+    SymPy integrates the function; ``bound`` is positive. Equation
+    ``eq-randomized-single``.
     """
     function, bound = expression("function", function), expression("bound", bound)
     if not isinstance(variable, sp.Symbol):

@@ -65,8 +65,8 @@ def rooted_trees(order: int) -> list[tuple]:
 def order_errors(tableau: Tableau, order: int) -> list[sp.Expr]:
     """Errors of a Runge–Kutta method in Butcher's order conditions of one order.
 
-    Each is (b·Φ(τ) − 1/γ(τ)) / σ(τ) for a rooted tree τ of ``order`` nodes, where γ(τ)
-    is the density and σ(τ) the symmetry of τ. The errors are the factors of the
+    Each error is (b·Φ(τ) − 1/γ(τ)) / σ(τ) for a rooted tree τ of ``order`` nodes, where
+    γ(τ) is the density and σ(τ) the symmetry of τ. The errors are the factors of the
     elementary differentials in the error of one step. Equation ``eq-floater-order``.
     """
     a, weights, _ = butcher(tableau)
@@ -105,8 +105,9 @@ def flow(
 ) -> sp.Matrix:
     """Integrate p' = h(t, p) from ``start`` at position 0 to a numeric position.
 
-    Equation ``def-floater``. See :func:`posedu.numpy.absolute.flow`. A float ``delta``
-    is taken exactly.
+    From one position to the next t grows by ``delta``, in ``steps`` Runge–Kutta steps;
+    a float ``delta`` is taken exactly. Equation ``def-floater``. See
+    :func:`posedu.numpy.absolute.flow`.
     """
     position = sp.Rational(expression("position", position))
     step = _exact(delta) / steps
@@ -163,7 +164,7 @@ def floater(
     steps: int = 5,
     farthest: int = FARTHEST,
 ) -> Hooks:
-    """Return the attention hooks of FLOATER.
+    """Return the hooks of FLOATER, the functions by which it acts on attention.
 
     Position vectors p, which solve p' = h(t, p), are added to queries, keys and values.
     Equation ``def-floater-hooks``. See :func:`posedu.numpy.absolute.floater`.

@@ -33,8 +33,9 @@ def fourier_features(
     """The Fourier features γ of one position x: cos and sin of 2π b · x, as a column.
 
     ``frequencies`` are the b. ``position`` is a number if each b is a number, or a
-    point if each b is a row. Equation ``def-fourier-features``. See
-    :func:`posedu.numpy.absolute.fourier_features`.
+    point if each b is a row. The unit ``"radians"`` leaves out 2π, ``first`` is the
+    first function of a pair, and ``amplitude`` sets the length of γ. Equation
+    ``def-fourier-features``. See :func:`posedu.numpy.absolute.fourier_features`.
     """
     require_choice("unit", unit, AngleUnit)
     require_choice("first", first, FirstFunction)
@@ -61,7 +62,8 @@ def embed_fourier_random(
 ) -> sp.Matrix:
     """Add to the input vector ``x`` (a column) the Fourier features of ``position``.
 
-    For the hook ``embed``.
+    The result is for the hook ``embed``, the function by which an encoding changes the
+    input of a model.
     """
     return x + fourier_features(
         position,

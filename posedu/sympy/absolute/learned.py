@@ -13,7 +13,9 @@ Table = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
 def one_hot(position: sp.Expr | float, rows: int, *, beyond: BeyondTable) -> sp.Matrix:
     """One-hot column of a position: a 1 in the row of the position, rounded down.
 
-    The position must have a numerical value. Equation ``def-learned-one-hot``. See
+    The position must have a numerical value. ``beyond`` is the rule for a position that
+    has no row: ``"raise"`` an error, return a column of ``"zero"`` entries, or
+    ``"clip"`` the position to the nearest row. Equation ``def-learned-one-hot``. See
     :func:`posedu.numpy.absolute.one_hot`.
     """
     rows = require_dimension("rows", rows, 1)
@@ -34,7 +36,8 @@ def embed_learned(
 ) -> sp.Matrix:
     """Add to the input vector ``x``, a column, the row of ``table`` for its position.
 
-    Equation ``def-learned``. See :func:`posedu.numpy.absolute.embed_learned`.
+    ``beyond`` is the rule for positions without a row, as in :func:`one_hot`. Equation
+    ``def-learned``. See :func:`posedu.numpy.absolute.embed_learned`.
     """
     table = matrix("table", table)
     return x + table.T * one_hot(position, table.rows, beyond=beyond)
@@ -43,9 +46,11 @@ def embed_learned(
 def enter_learned(
     x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: BeyondTable
 ) -> sp.Matrix:
-    """Add to a layer's input vector, a column, the row for its position of ``table``.
+    """Add the row of ``table`` for a position to a layer's input vector ``x``.
 
-    Each layer has a table of its own. Equation ``def-learned-per-layer``.
+    The vector is a column. Each layer has a table of its own. ``beyond`` is the rule
+    for positions without a row, as in :func:`one_hot`. Equation
+    ``def-learned-per-layer``.
     """
     return embed_learned(x, position, table=table, beyond=beyond)
 

@@ -39,7 +39,8 @@ def embed_sinusoidal(
 ) -> sp.Matrix:
     """Add to the input vector ``x`` (a column) the sinusoidal encoding of ``position``.
 
-    For the hook ``embed``.
+    The result is for the hook ``embed``, the function by which an encoding changes the
+    input of a model.
     """
     omega = frequencies(x.rows, base=base, spacing=spacing)
     return x + sinusoidal(position, omega, layout=layout)

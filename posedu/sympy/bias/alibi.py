@@ -25,7 +25,7 @@ def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> list[sp.Expr]:
 
 
 def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
-    """Return the attention hooks of ALiBi.
+    """Return the hooks of ALiBi, the functions by which it acts on attention.
 
     The bias of head h is its slope m_h times the negative offset, or for ``sides``
     other than ``"causal"`` times the negative distance. Equation ``def-alibi``. See

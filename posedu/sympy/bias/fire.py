@@ -27,7 +27,9 @@ def fire_input(
 ) -> sp.Expr:
     """The input of FIRE's MLP: ψ(distance) / (ψ(max(threshold, query position)) + eps).
 
-    Equation ``def-fire-input``. See :func:`posedu.numpy.bias.fire_inputs`.
+    ``offset`` is query position minus key position. The distance is its absolute value
+    if ``later`` is ``"distance"``, and 0 for later keys otherwise. Equation
+    ``def-fire-input``. See :func:`posedu.numpy.bias.fire_inputs`.
     """
     require_choice("later", later, FIRELaterKeys)
     offset, query = expression("offset", offset), expression("query", query)
@@ -48,10 +50,10 @@ def fire(
     later: FIRELaterKeys,
     eps: sp.Expr = EPS,
 ) -> Hooks:
-    """Return the attention hooks of FIRE.
+    """Return the hooks of FIRE, the functions by which it acts on attention.
 
-    The bias is an MLP of :func:`fire_input`. Equation ``def-fire``. See
-    :func:`posedu.numpy.bias.fire`.
+    The bias of a query and key is an MLP of :func:`fire_input`. Equation ``def-fire``.
+    See :func:`posedu.numpy.bias.fire`.
     """
     require_choice("activation", activation, FIREActivation)
     leak = 0 if activation == "relu" else sp.Rational(1, 100)

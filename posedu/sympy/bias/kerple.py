@@ -35,10 +35,11 @@ def kerple_log(
     logit_r3: Sequence[sp.Expr] | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """Return the attention hooks of KERPLE's logarithmic bias.
+    """Return the hooks of logarithmic KERPLE, the functions that change attention.
 
-    The bias of each head is :func:`kerple_log_bias` with r = e^log_r and
-    r3 = 2σ(logit_r3). See :func:`posedu.numpy.bias.kerple_log`.
+    The bias of each head is :func:`kerple_log_bias` with r = e^log_r and r3 =
+    2σ(logit_r3); it is divided by √d if ``scaling`` is ``"paper"``. See
+    :func:`posedu.numpy.bias.kerple_log`.
     """
     require_choice("scaling", scaling, KERPLEScaling)
     r1, r2 = (_exp("log_r", r) for r in (log_r1, log_r2))
@@ -61,11 +62,12 @@ def kerple_power(
     logit_r4: Sequence[sp.Expr] | None = None,
     scaling: KERPLEScaling,
 ) -> Hooks:
-    """Return the attention hooks of KERPLE's power bias.
+    """Return the hooks of KERPLE by powers, the functions that change attention.
 
-    The bias of each head is :func:`kerple_power_bias` with r1 = e^log_r1 and
-    r2 = 2σ(logit_r2). With ``log_r3`` and ``logit_r4`` the products of queries and keys
-    are multiplied by a weight, too. See :func:`posedu.numpy.bias.kerple_power`.
+    The bias of each head is :func:`kerple_power_bias` with r1 = e^log_r1 and r2 =
+    2σ(logit_r2); it is divided by √d if ``scaling`` is ``"paper"``. With ``log_r3`` and
+    ``logit_r4`` the products of queries and keys are multiplied by a weight, too. See
+    :func:`posedu.numpy.bias.kerple_power`.
     """
     require_choice("scaling", scaling, KERPLEScaling)
     if (log_r3 is None) != (logit_r4 is None):
@@ -96,7 +98,10 @@ def kerple_power(
 
 
 def _of_offsets(tokens: Tokens, entry, heads: int, scaling: KERPLEScaling) -> Heads:
-    """Each head's matrix of biases ``entry(h, i − j)``, scaled as ``scaling`` says."""
+    """Each head's matrix of biases ``entry(h, i − j)`` for query i and key j.
+
+    The biases are divided by √d if ``scaling`` is ``"paper"``.
+    """
     scale = 1 / sp.sqrt(tokens.d) if scaling == "paper" else sp.S.One
     return tuple(
         tokens.of_offsets(lambda offset, h=h: scale * entry(h, offset))

@@ -16,7 +16,7 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 def sandwich_sum(offset: sp.Expr, *, width: int, index_from: int) -> sp.Expr:
     """Sandwich's sum for one offset i − j: Σ cos((i − j) 10000^(−2k/width)) over k.
 
-    Equation ``def-sandwich``.
+    There are width/2 terms, from k = ``index_from`` on. Equation ``def-sandwich``.
     """
     half = require_dimension("width", width) // 2
     first = require_index("index_from", index_from)
@@ -33,9 +33,10 @@ def sandwich(
     diagonal: SandwichDiagonal,
     compression: float = 8.0,
 ) -> Hooks:
-    """Return the attention hooks of Sandwich.
+    """Return the hooks of Sandwich, the functions by which it acts on attention.
 
-    The bias is :func:`sandwich_sum` divided by the head's ratio. See
+    The bias of head h = 1, 2, … is :func:`sandwich_sum`, less width/2 if ``diagonal``
+    is ``"zero"``, divided by compression · h/heads. See
     :func:`posedu.numpy.bias.sandwich`.
     """
     require_dimension("heads", heads, 1)

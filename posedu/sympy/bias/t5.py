@@ -12,7 +12,9 @@ def t5_bucket(
 ) -> int:
     """T5's bucket of an offset i − j that has a numerical value.
 
-    Equation ``def-t5-bucket``. See :func:`posedu.numpy.bias.t5_buckets`.
+    If ``bidirectional``, half of the ``buckets`` are for later keys. From ``distance``
+    on, distances share the last bucket. Equation ``def-t5-bucket``. See
+    :func:`posedu.numpy.bias.t5_buckets`.
     """
     e = require_buckets(buckets, distance, bidirectional)
     offset = expression("offset", offset)
@@ -24,7 +26,7 @@ def t5_bucket(
 
 
 def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Hooks:
-    """Return the attention hooks of T5's bias.
+    """Return the hooks of T5's bias, the functions by which it acts on attention.
 
     The bias is the number in ``table``, ``[heads, buckets]``, for the head and the
     bucket of the offset. Equation ``def-t5``. See :func:`posedu.numpy.bias.t5`.

@@ -38,11 +38,12 @@ def cope(
     gates: CoPEGates = "content",
     gate_keys_weight: sp.Matrix | None = None,
 ) -> Hooks:
-    """Return the attention hooks of CoPE.
+    """Return the hooks of CoPE, the functions by which it acts on attention.
 
     The bias is q · e[p] at :func:`contextual_positions` p, where e are the columns of
-    ``table``: one matrix for all heads or one for each. Inputs must be numbers. See
-    :func:`posedu.numpy.gated.cope`.
+    ``table``: one matrix for all heads or one for each. ``scaling`` says what is
+    divided by √d, and ``gates`` what the gates are computed from. Inputs must be
+    numbers. See :func:`posedu.numpy.gated.cope`.
     """
     require_choice("scaling", scaling, CoPEScaling)
     require_choice("gates", gates, CoPEGates)

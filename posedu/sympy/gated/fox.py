@@ -26,7 +26,7 @@ def fox(
     gate_weight: sp.Matrix | None = None,
     form: FoXForm = "difference",
 ) -> Hooks:
-    """Return the attention hooks of FoX.
+    """Return the hooks of FoX, the functions by which it acts on attention.
 
     The bias of each head is :func:`forget_bias` of gates computed from the layer's
     input. ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for
@@ -91,8 +91,8 @@ def fox_pro(
 ) -> sp.Matrix:
     """Output of the attention block FoX (Pro), from a layer's input; tokens are rows.
 
-    Optional weights may be ``None``. Equation ``def-fox-pro``. See
-    :func:`posedu.numpy.gated.fox_pro`.
+    A step whose weights are ``None`` (shifts of keys and values, norms, the output
+    gate) is left out. Equation ``def-fox-pro``. See :func:`posedu.numpy.gated.fox_pro`.
     """
     require_output_gate(output_gate, out_gate_weight is not None)
     encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)

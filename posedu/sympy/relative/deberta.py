@@ -41,7 +41,7 @@ def deberta(
     norm_bias: sp.Matrix | None = None,
     distance: int = 512,
 ) -> Hooks:
-    """Return the attention hooks of DeBERTa's disentangled attention.
+    """Return the hooks of DeBERTa, the functions by which it acts on attention.
 
     The logits are products of content with content, content with position and position
     with content, all over √(3d). Equation ``def-deberta``. See

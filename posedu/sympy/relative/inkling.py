@@ -39,7 +39,7 @@ def inkling(
     floor: sp.Expr | None = None,
     alpha: sp.Expr = _ALPHA,
 ) -> Hooks:
-    """Return the attention hooks of Inkling's relative logits.
+    """Return the hooks of Inkling, the functions by which it acts on attention.
 
     The bias of a query and key is a mixture of learned curves of their distance, with
     coefficients from the query's token. Equation ``def-inkling``. See

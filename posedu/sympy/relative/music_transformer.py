@@ -24,11 +24,13 @@ def skew(products: sp.Matrix) -> sp.Matrix:
 def music_transformer(
     *, key_table: Table, beyond: BeyondOffsets, value_table: Table | None = None
 ) -> Hooks:
-    """Return the attention hooks of Music Transformer's relative attention.
+    """Return the hooks of Music Transformer, the functions that change attention.
 
-    A vector of the offset is added to each key, and another to each value if
+    A vector of the offset is added to each key, and a second vector to each value if
     ``value_table`` is given. Tables are ``[table_length, d]``, farthest offset first.
-    Equation ``def-music``. See :func:`posedu.numpy.relative.music_transformer`.
+    Offsets outside the table get 0 if ``beyond`` is ``"zero"``, else the vector at the
+    table's end. Equation ``def-music``. See
+    :func:`posedu.numpy.relative.music_transformer`.
     """
     require_choice("beyond", beyond, BeyondOffsets)
 

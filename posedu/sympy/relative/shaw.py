@@ -11,7 +11,8 @@ from posedu.sympy.relative.offset_table import Table, mix_with, tables
 def shaw_row(offset: sp.Expr, *, past: int, future: int) -> int:
     """Row of Shaw's table of relative position vectors for an offset i − j.
 
-    The offset must have a numerical value. Equation ``def-shaw-row``. See
+    The offset must have a numerical value. Offsets above ``past`` get the first row,
+    offsets below −``future`` the last row. Equation ``def-shaw-row``. See
     :func:`posedu.numpy.relative.shaw_rows`.
     """
     require_reach(past, future)
@@ -26,11 +27,11 @@ def shaw(
     key_table: Table | None = None,
     value_table: Table | None = None,
 ) -> Hooks:
-    """Return the attention hooks of Shaw's relative position vectors.
+    """Return the hooks of Shaw's position vectors, the functions that change attention.
 
-    A vector of the offset is added to each key, and another to each value. Tables are
-    ``[rows, d]``, one for all heads or a list with one for each head. Equation
-    ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
+    A vector of the offset is added to each key, and a second vector to each value.
+    Tables are ``[rows, d]``, one for all heads or a list with one for each head.
+    Equation ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
     """
     require_reach(past, future)
     if key_table is None and value_table is None:

@@ -17,7 +17,7 @@ def transformer_xl(
     layout: Layout,
     clamp: sp.Expr | float | None = None,
 ) -> Hooks:
-    """Return the attention hooks of Transformer-XL's attention.
+    """Return the hooks of Transformer-XL, the functions by which it acts on attention.
 
     The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d, where r is
     the sinusoidal encoding of the offset. Equation ``def-xl``. See

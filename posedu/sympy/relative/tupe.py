@@ -26,7 +26,7 @@ def tupe(
     relative: sp.Matrix | None = None,
     distance: int = 128,
 ) -> Hooks:
-    """Return the attention hooks of TUPE's attention.
+    """Return the hooks of TUPE, the functions by which it acts on attention.
 
     The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is a
     trained vector of position t. Equation ``def-tupe``. See

@@ -20,7 +20,9 @@ def comrope_ap(
 ) -> sp.Matrix:
     """Rotate one query or key, the column ``x``, by ComRoPE with an axial partition.
 
-    Equation ``def-comrope-ap``. See :func:`posedu.numpy.rotary.comrope_ap`.
+    Each block of ``block`` features is rotated by one coordinate t of the position: by
+    exp(t (P − Pᵀ)), where P is the block's matrix in ``matrices``. Equation
+    ``def-comrope-ap``. See :func:`posedu.numpy.rotary.comrope_ap`.
     """
     generators = ap_generators(matrices, axes=axes)
     require_block_size(block, generators[0])
@@ -51,7 +53,9 @@ def comrope_ld(
 ) -> sp.Matrix:
     """Rotate one query or key, ``x``, by ComRoPE with linearly dependent generators.
 
-    Equation ``def-comrope-ld``. See :func:`posedu.numpy.rotary.comrope_ld`.
+    ``matrices`` has a matrix for each block of ``block`` features, ``multipliers`` a
+    number for each axis and block. Equation ``def-comrope-ld``. See
+    :func:`posedu.numpy.rotary.comrope_ld`.
     """
     generators = ld_generators(matrices, multipliers)
     require_block_size(block, generators[0])

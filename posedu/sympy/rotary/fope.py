@@ -25,7 +25,7 @@ def kept_frequencies(
 ) -> list[sp.Expr]:
     """RoPE's frequencies of at least 2π/length, which make a full turn in training.
 
-    Equation ``def-fope-floor``.
+    ``length`` is the training length. Equation ``def-fope-floor``.
     """
     floor = 2 * sp.pi / require_dimension("length", length, 1)
     kept = [w for w in frequencies(d, base=base) if w >= floor]
@@ -51,7 +51,9 @@ def fope_table(
 ) -> tuple[list[sp.Expr], list[sp.Expr]]:
     """FoPE's cosine and sine series for every pair of features at one position.
 
-    Equation ``def-fope``. See :func:`posedu.numpy.rotary.fope_table`.
+    Pairs beyond the columns of the coefficients have cosine 1, and sine 0 if
+    ``padding`` is ``"identity"``, else 1. ``length`` is the training length. Equation
+    ``def-fope``. See :func:`posedu.numpy.rotary.fope_table`.
     """
     fourier_dim = require_fourier_dim(fourier_dim, d)
     omega = kept_frequencies(fourier_dim, length=length, base=base)
@@ -123,10 +125,11 @@ def fope_offset(
     fourier_dim: int | None = None,
     normalize: bool = False,
 ) -> Hooks:
-    """Return the attention hooks of FoPE as the paper writes it.
+    """Return the hooks of FoPE as the paper writes it.
 
-    The logits use the series of each offset. Coefficients are one matrix for all heads
-    or one for each; if queries have more heads, neighbors share them. Equation
+    Hooks are the functions by which an encoding acts on attention. The logits use the
+    series of each offset. Coefficients are one matrix for all heads or one for each; if
+    there are more query heads, neighboring heads share a matrix. Equation
     ``def-fope-offset``. See :func:`posedu.numpy.rotary.fope_offset`.
     """
 

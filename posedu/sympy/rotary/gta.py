@@ -49,11 +49,12 @@ def pose_matrices(pose: Position, d: int, image_dim: int) -> tuple[sp.Matrix, ..
 
 
 def gta(*, image_dim: int) -> Hooks:
-    """Return the attention hooks of geometric transform attention (GTA).
+    """Return the hooks of GTA, the functions by which it acts on attention.
 
-    With :func:`pose_matrices` D_i of a token's pose, queries are multiplied by D_iᵀ,
-    keys and values by D_j⁻¹ and the output by D_i. Equation ``def-gta``. See
-    :func:`posedu.numpy.rotary.gta`.
+    GTA is geometric transform attention. With :func:`pose_matrices` D_i of a token's
+    pose, queries are multiplied by D_iᵀ, keys and values by D_j⁻¹ and the output by
+    D_i. ``image_dim`` features are rotated by image coordinates. Equation ``def-gta``.
+    See :func:`posedu.numpy.rotary.gta`.
     """
     require_image_dim(image_dim)
 

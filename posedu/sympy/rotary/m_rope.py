@@ -14,7 +14,8 @@ def m_rope_frequencies(
 ) -> sp.Matrix:
     """M-RoPE's frequency vectors: row p has ω_p on the axis of pair p, else 0.
 
-    Equation ``def-m-rope``. See :func:`posedu.numpy.rotary.m_rope_frequencies`.
+    ``sections`` are the numbers of pairs of each axis, ``order`` says which pairs these
+    are. Equation ``def-m-rope``. See :func:`posedu.numpy.rotary.m_rope_frequencies`.
     """
     sections = require_sections(sections, order)
     axes = range(len(sections))
@@ -45,7 +46,12 @@ def m_rope(
     layout: Layout,
     base: sp.Expr | float = 10000,
 ) -> sp.Matrix:
-    """Rotate one query or key, the column ``x``, by M-RoPE (hook ``rotate``)."""
+    """Rotate one query or key, the column ``x``, by M-RoPE.
+
+    The result is for the hook ``rotate``, the function by which an encoding changes
+    queries and keys. ``sections`` are the numbers of pairs of each axis, ``order`` says
+    which pairs these are.
+    """
     f = m_rope_frequencies(sections, order=order, base=base)
     width = 2 * f.rows
     if x.rows < width:

@@ -28,6 +28,7 @@ def mixed(
 ) -> sp.Matrix:
     """Rotate each pair p of one query or key, ``x``, by the angle f_p · position.
 
-    f_p is row p of ``frequencies``. For the hook ``rotate``.
+    f_p is row p of ``frequencies``. The result is for the hook ``rotate``, the function
+    by which an encoding changes queries and keys.
     """
     return mixed_rotation(position, frequencies, layout=layout) * x

@@ -28,7 +28,8 @@ def mla(
 ) -> sp.Matrix:
     """Output of causal multi-head latent attention with RoPE, from a layer's input.
 
-    Tokens are rows; optional arrays may be ``None``. Equation ``def-cache-mla``. See
+    Tokens are rows. Without ``q_down_weight`` queries come directly from ``x``; without
+    a gain there is no norm. Equation ``def-cache-mla``. See
     :func:`posedu.numpy.rotary.mla`.
     """
     require_dimension("heads", heads, 1)

@@ -11,11 +11,12 @@ from posedu.sympy.stickbreaking import softplus
 
 
 def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Hooks:
-    """Return the attention hooks of polar coordinate position embedding (PoPE).
+    """Return the hooks of PoPE, the functions by which it acts on attention.
 
-    Each feature of a query or key becomes a vector in the plane, whose length is the
-    feature's softplus and whose angle is set by the position. Equation ``def-pope``.
-    See :func:`posedu.numpy.rotary.pope`.
+    PoPE is polar coordinate position embedding. Each feature of a query or key becomes
+    a vector in the plane, whose length is the feature's softplus and whose angle is set
+    by the position. ``delta`` are trained shifts of the queries' angles. Equation
+    ``def-pope``. See :func:`posedu.numpy.rotary.pope`.
     """
     delta = matrix("delta", delta)
     omega = frequencies(2 * delta.cols, base=expression("base", base))

@@ -69,8 +69,8 @@ def rope(
     """Rotate each pair p of one query or key, the column ``x``, by position · ω_p.
 
     ``frequencies`` take the place of ω_p = base^(−2p/rotary_dim), ``attention_factor``
-    multiplies the rotated features. For the hook ``rotate``. See
-    :func:`posedu.numpy.rotary.rope`.
+    multiplies the rotated features. The result is for the hook ``rotate``, the function
+    by which an encoding changes queries and keys. See :func:`posedu.numpy.rotary.rope`.
     """
     if frequencies is not None:
         rotary_dim = _own_rotary_dim(frequencies, rotary_dim)

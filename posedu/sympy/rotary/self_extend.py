@@ -21,7 +21,9 @@ def extended_offset(
 ) -> sp.Expr:
     """The offset that RoPE uses for one query and key: far keys count as nearer.
 
-    Positions are numbers. Equations ``def-cache-grouped``, ``def-cache-constant`` and
+    Positions are numbers. ``far`` is the rule for far keys: ``"grouped"`` by ``group``
+    neighboring positions, a ``"constant"`` offset, or offsets by ``"chunks"`` of
+    ``chunk`` positions. Equations ``def-cache-grouped``, ``def-cache-constant`` and
     ``def-cache-chunks``. See :func:`posedu.numpy.rotary.extended_offsets`.
     """
     require_far(far, window, group, chunk, join)
@@ -54,10 +56,10 @@ def self_extend(
     chunk: int | None = None,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """Return the attention hooks of RoPE with the offsets of :func:`extended_offset`.
+    """Return the hooks of Self-Extend, the functions by which it acts on attention.
 
-    The offset of a far key is replaced by one that training has seen. Equation
-    ``def-cache-extended``.
+    RoPE uses the offsets of :func:`extended_offset`: the offset of a far key is
+    replaced by an offset that training has seen. Equation ``def-cache-extended``.
     """
     require_far(far, window, group, chunk, join)
     require_choice("layout", layout, Layout)

@@ -23,7 +23,10 @@ def cayley(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
 
 
 def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
-    """Skew generators L_k = C_k − C_kᵀ, for circulant C_k whose first column is c_k."""
+    """Skew generators L_k = C_k − C_kᵀ, for circulant C_k whose first column is c_k.
+
+    The c_k are the rows of ``coefficients``, one for each coordinate k.
+    """
     generators = []
     for column in expressions("coefficients", coefficients):
         c, d = list(column), len(column)
@@ -33,7 +36,10 @@ def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
 
 
 def circulant_frequencies(coefficients: Rows) -> sp.Matrix:
-    """The frequency vectors of circulant-STRING, a row for each pair; the last is 0."""
+    """The frequency vectors of circulant-STRING, a row for each pair; the last is 0.
+
+    ``coefficients`` has the first column of each coordinate's circulant matrix.
+    """
     c = [list(column) for column in expressions("coefficients", coefficients)]
     d = require_dimension("d", len(c[0]))
     step = 2 * sp.pi / d
@@ -73,11 +79,13 @@ def string(
     frequencies: Rows | None = None,
     coefficients: Rows | None = None,
 ) -> sp.Matrix:
-    """Rotate one query or key, the column ``x``, by STRING (for the hook ``rotate``).
+    """Rotate one query or key, the column ``x``, by STRING.
 
-    The Cayley form is computed as printed; the circulant form is computed in
-    :func:`fourier_basis`, where circulant generators are diagonal in blocks of two. See
-    :func:`posedu.numpy.rotary.string`.
+    The form ``"cayley"``, with ``entries`` and ``frequencies``, is computed as printed.
+    The form ``"circulant"``, with ``coefficients``, is computed in
+    :func:`fourier_basis`, where circulant generators are diagonal in blocks of two. The
+    result is for the hook ``rotate``, the function by which an encoding changes queries
+    and keys. See :func:`posedu.numpy.rotary.string`.
     """
     require_choice("form", form, STRINGForm)
     if form == "cayley":

@@ -21,7 +21,8 @@ def tape_start(
 ) -> Blocks:
     """TAPE's blocks of a position t in the first layer: RoPE's rotations R(ω_p t).
 
-    The blocks are equal in all heads. Equation ``def-tape-start``.
+    A position has one 2 × 2 block for each pair of features and each head. The blocks
+    are equal in all heads. Equation ``def-tape-start``.
     """
     position = expression("position", position)
     rotations = [rotation_2d(position * w) for w in frequencies(d, base=base)]
@@ -29,7 +30,10 @@ def tape_start(
 
 
 def of_head(blocks: Blocks, head: int, heads: int) -> sp.Matrix:
-    """Return one head's position blocks, side by side, from ``blocks`` of all heads."""
+    """Return one head's position blocks, side by side, from ``blocks`` of all heads.
+
+    A position block is a matrix ``[r, 2]`` that multiplies one pair of features.
+    """
     r = blocks.rows // heads
     return blocks[head * r : head * r + r, :]
 
@@ -37,7 +41,8 @@ def of_head(blocks: Blocks, head: int, heads: int) -> sp.Matrix:
 def attended_blocks(weights: Heads, blocks: Sequence[Blocks], i: int) -> Blocks:
     """The sum of all tokens' position blocks, weighted by token i's attention weights.
 
-    Each head has its own weights. Equation ``def-tape-attention``.
+    A position block is a matrix that multiplies one pair of features. Each head has its
+    own weights. Equation ``def-tape-attention``.
     """
     r = blocks[0].rows // len(weights)
     total = sp.zeros(*blocks[0].shape)
@@ -59,7 +64,9 @@ def tape_update(
 ) -> tuple[Blocks, ...]:
     """The position blocks of the next layer, from attention weights and MLP output.
 
-    ``mlp_output`` has a row for each token. Equations ``def-tape-attention`` and
+    A position block is a matrix that multiplies one pair of features. ``mlp_output``
+    has a row for each token. The other matrices are TAPE's weights, as in
+    :func:`posedu.numpy.rotary.tape`. Equations ``def-tape-attention`` and
     ``def-tape-mlp``.
     """
     gates = (mlp_output * gate.T).applyfunc(_silu)
@@ -80,7 +87,9 @@ def updated_blocks(
 ) -> tuple[Blocks, ...]:
     """The position blocks of the next layer, from attention weights and MLP gates.
 
-    ``gates`` has a row for each token.
+    A position block is a matrix that multiplies one pair of features. ``gates`` has a
+    row for each token. The other matrices are TAPE's weights, as in
+    :func:`posedu.numpy.rotary.tape`.
     """
     attended = _mixed(attended, mixing)
     r = blocks[0].rows // len(weights)
@@ -118,9 +127,10 @@ def tape(
     gate: sp.Matrix,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """Return the attention hooks of TAPE, whose positions attention and MLP update.
+    """Return the hooks of TAPE, the functions by which it acts on attention.
 
-    See :func:`posedu.numpy.rotary.tape`.
+    Positions are matrices that attention and MLP of each layer update. See
+    :func:`posedu.numpy.rotary.tape`.
     """
     require_dimension("d", d)
     require_choice("layout", layout, Layout)
@@ -164,7 +174,10 @@ def tape(
 
 
 def _mixed(attended: sp.Matrix, mixing: TAPEMixing) -> sp.Matrix:
-    """The matrix that mixes heads: ``attended``, or the diagonal of its row sums."""
+    """The matrix that mixes heads: ``attended``, or the diagonal of its row sums.
+
+    It is ``attended`` itself if ``mixing`` is ``"heads"``.
+    """
     if require_choice("mixing", mixing, TAPEMixing) == "heads":
         return attended
     return sp.diag(*(sum(attended.row(h)) for h in range(attended.rows)))

@@ -16,10 +16,11 @@ def value_rotation(
     rotary_dim: int | None = None,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
-    """Return the attention hooks of rotated values.
+    """Return the hooks of rotated values, the functions by which they act on attention.
 
     RoPE rotates queries, keys and values, and RoPE's inverse rotates the attention
-    output. See :func:`posedu.numpy.rotary.value_rotation`.
+    output. ``rotated`` says at which end of a head the ``rotary_dim`` rotated features
+    are. See :func:`posedu.numpy.rotary.value_rotation`.
     """
     require_choice("rotated", rotated, RotatedEnd)
 

@@ -29,9 +29,11 @@ def xpos(
     gamma: sp.Expr | float = PAPER,
     scale_base: sp.Expr | float = 512,
 ) -> Hooks:
-    """Return the attention hooks of xPos: RoPE with an exponential decay in each pair.
+    """Return the hooks of xPos, the functions by which it acts on attention.
 
-    Equation ``def-xpos``. See :func:`posedu.numpy.rotary.xpos`.
+    xPos is RoPE with an exponential decay in each pair of features. ``center`` is the
+    position at which the decay's factor is 1. Equation ``def-xpos``. See
+    :func:`posedu.numpy.rotary.xpos`.
     """
     center, scale_base = (
         expression(name, value)

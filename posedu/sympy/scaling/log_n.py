@@ -21,6 +21,7 @@ def log_n_temperature(
 ) -> sp.Expr:
     """The temperature τ that multiplies the query at one position, in one head.
 
+    ``growth`` is the formula, ``index_from`` (0 or 1) the number of the first position.
     Equation ``def-log-n``. See :func:`posedu.numpy.scaling.log_n_temperature`.
     """
     require_choice("growth", growth, TemperatureGrowth)
@@ -46,10 +47,11 @@ def log_n(
     slope: Sequence[sp.Expr] | None = None,
     offset: Sequence[sp.Expr] | None = None,
 ) -> Hooks:
-    """Return the attention hooks of a temperature that grows with the query position.
+    """Return the hooks of a log-n temperature, the functions that change attention.
 
-    Each query is multiplied by :func:`log_n_temperature`. Equation ``def-log-n``. See
-    :func:`posedu.numpy.scaling.log_n`.
+    Each query is multiplied by :func:`log_n_temperature`, which grows with the query's
+    position. ``growth`` is the formula, ``index_from`` (0 or 1) the number of the first
+    position. Equation ``def-log-n``. See :func:`posedu.numpy.scaling.log_n`.
     """
 
     def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:

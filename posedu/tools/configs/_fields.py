@@ -25,7 +25,7 @@ def number(name: str, value: object) -> float:
     Raises
     ------
     ConfigError
-        The value is anything else.
+        The value is anything else; the message names the key, ``name``.
     """
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -48,7 +48,7 @@ def count(name: str, value: object) -> int:
     Raises
     ------
     ConfigError
-        The value is anything else.
+        The value is anything else; the message names the key, ``name``.
     """
     found = number(name, value)
     if found != int(found) or found > LARGEST:
@@ -59,7 +59,10 @@ def count(name: str, value: object) -> int:
 
 
 def features(head_dim: int, share: float) -> int:
-    """Return the number of features in a ``share`` of a head; a share may exceed 1."""
+    """Return the number of features in a ``share`` of a head, rounded down.
+
+    A share may exceed 1; the number is cut to the largest one allowed.
+    """
     return int(min(head_dim * share, LARGEST))
 
 
@@ -69,7 +72,7 @@ def numbers(name: str, value: object) -> tuple[float, ...]:
     Raises
     ------
     ConfigError
-        The value is anything else.
+        The value is anything else; the message names the key, ``name``.
     """
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigError(f"{name} must be a list of numbers, got {short_repr(value)}")
@@ -82,7 +85,7 @@ def counts(name: str, value: object) -> tuple[int, ...]:
     Raises
     ------
     ConfigError
-        The value is anything else.
+        The value is anything else; the message names the key, ``name``.
     """
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigError(
@@ -97,7 +100,7 @@ def mapping(name: str, value: object) -> Mapping[str, Any]:
     Raises
     ------
     ConfigError
-        The value is anything else.
+        The value is anything else; the message names the key, ``name``.
     """
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
         raise ConfigError(f"{name} must be a JSON object, got {short_repr(value)}")

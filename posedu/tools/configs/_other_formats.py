@@ -28,7 +28,11 @@ def _one(
     *,
     layers: tuple[str, ...] = (),
 ) -> Reading:
-    """Return a :class:`Reading` with one rotary embedding for all rotated layers."""
+    """Return a :class:`Reading` with one rotary embedding for all rotated layers.
+
+    A reading is the content of a configuration; ``made`` is the embedding. ``layers``
+    names each layer's kind: "all", or "none" without rotation.
+    """
     unrotated = {"none": None} if "none" in layers else {}
     return Reading(
         format=format,
@@ -40,7 +44,10 @@ def _one(
 
 
 def _head_dim(config: Config, hidden: str, heads: str, *own: str) -> int:
-    """Read the head dimension: the value of a key in ``own``, or width over heads."""
+    """Read the head dimension: the value of a key in ``own``, or width over heads.
+
+    ``hidden`` and ``heads`` are the keys of the width and of the number of heads.
+    """
     given = first(config, *own)
     if given is not None:
         return count(*given)
@@ -283,7 +290,8 @@ def read_neox(config: Config) -> Reading:
     Raises
     ------
     ConfigError
-        The encoding is another one, or a value is missing or has another type.
+        The positional encoding is not rotary, or a value is missing or has another
+        type.
     """
     own = {name.replace("-", "_"): value for name, value in config.items()}
     if own.get("pos_emb", "rotary") != "rotary":

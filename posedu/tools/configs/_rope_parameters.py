@@ -78,7 +78,7 @@ class Parameters:
     remarks
         A list to which warnings and notes are added.
     base
-        The family's base, used if the object gives none.
+        The model family's base b, used if the object of RoPE parameters gives none.
     """
 
     where: str
@@ -177,6 +177,8 @@ class Parameters:
 
 def rope(of: Parameters, *, layout: str = "") -> RotaryConfig:
     """Return the rotary embedding that a configuration's RoPE parameters describe.
+
+    ``layout`` is the layout of the pairs, empty if it is not known.
 
     Raises
     ------

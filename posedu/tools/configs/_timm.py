@@ -123,7 +123,11 @@ def read_timm(config: Config) -> Reading:
 
 
 def _notes(own: Config, kind: str) -> list[str]:
-    """Notes on options for which coordinates are not numbers of rows and columns."""
+    """Return notes on options for which coordinates do not count rows and columns.
+
+    Coordinates are those of an image's patches. ``own`` are timm's options, ``kind`` is
+    the value of ``rope_type``.
+    """
     found = []
     if kind == "dinov3":
         found.append(
@@ -145,7 +149,11 @@ def _notes(own: Config, kind: str) -> list[str]:
 
 
 def _mrope_sections(own: Config, pairs: int, remarks: list[Remark]) -> tuple[int, ...]:
-    """Return the numbers of pairs that the time, the row and the column rotate."""
+    """Return how many pairs are rotated by time, by the row and by the column.
+
+    The sum is ``pairs``. A warning is added to ``remarks`` if the configuration gives
+    different numbers, and a note that images have no time.
+    """
     given = own.get("rope_mrope_section")
     nominal = MROPE if given is None else counts("rope_mrope_section", given)
     if len(nominal) != 3:

@@ -131,7 +131,8 @@ def _parts(config: Config) -> dict[str, Config]:
 def _family(whole: Config, name: str, part: Config) -> Family:
     """Return the model family of a sub-configuration ``part`` of ``whole``.
 
-    A text part without a ``model_type`` of its own has the text family of the whole.
+    ``name`` is the key of the sub-configuration, empty for ``whole`` itself. A text
+    configuration without a ``model_type`` of its own has the text family of ``whole``.
     """
     outer, own = (config.get("model_type") for config in (whole, part))
     text = family_of(outer).text
@@ -144,7 +145,11 @@ def _family(whole: Config, name: str, part: Config) -> Family:
 def _no_rope_message(
     parts: Mapping[str, Config], families: Mapping[str, Family]
 ) -> str:
-    """Return the error message for a configuration without RoPE parameters."""
+    """Return the error message for a configuration without RoPE parameters.
+
+    ``parts`` are the configuration (key "") and its sub-configurations by key,
+    ``families`` their model families.
+    """
     types = {name: part.get("model_type") for name, part in parts.items()}
     incomplete = [
         (name or "this configuration") + (f" ({types[name]})" if types[name] else "")
@@ -170,7 +175,7 @@ def _no_rope_message(
 
 
 def _has_rope(config: Config, family: Family) -> bool:
-    """True if a configuration has a RoPE key, or a rotating family and head sizes."""
+    """True if a configuration has a key of RoPE, or head sizes in a rotating family."""
     names = ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES)
     if any(config.get(name) is not None for name in names):
         return True
@@ -184,7 +189,11 @@ def _has_heads(config: Config) -> bool:
 
 
 class _Part:
-    """Reader of one configuration, without its sub-configurations."""
+    """Reader of one configuration, without its sub-configurations.
+
+    ``name`` is the key of a sub-configuration, empty for the outer configuration.
+    Warnings and notes are added to ``remarks``.
+    """
 
     def __init__(
         self, name: str, config: Config, family: Family, remarks: list[Remark]
@@ -224,7 +233,10 @@ class _Part:
         return kinds, tuple(map(self._title, layers))
 
     def temperature(self) -> Temperature | None:
-        """Return the temperature of scores: Llama 4's (NoPE layers) or Mistral's."""
+        """Return the factor of scores by position in Llama 4 or Mistral, or ``None``.
+
+        Llama 4 has this temperature in its NoPE layers, Mistral in all layers.
+        """
         given, where = self._rope_object()
         if self.config.get("attn_temperature_tuning"):
             names = {"alpha": "attn_scale", "length": "floor_scale"}
@@ -271,7 +283,11 @@ class _Part:
     def _by_kind(
         self, given: dict[str, Any], layers: tuple[str, ...]
     ) -> dict[str, dict[str, Any] | None]:
-        """Return RoPE parameters for each kind of layer, completed by other keys."""
+        """Return RoPE parameters by kind of layer, ``None`` where there is no rotation.
+
+        ``given`` is the configuration's object of RoPE parameters. Parameters that it
+        lacks are taken from keys outside the object.
+        """
         inner = {k: v for k, v in given.items() if isinstance(v, Mapping)}
         absent = {k for k, v in given.items() if v is None and k in layers}
         own_local = first(self.config, *LOCAL_BASES)
@@ -308,7 +324,7 @@ class _Part:
         return by_kind
 
     def _compare(self, given: Mapping[str, Any]) -> None:
-        """Warn if the base outside the RoPE parameters differs from the one in them."""
+        """Warn if the base outside the RoPE parameters is not the base in them."""
         base, own = first(self.config, *BASES), given.get("rope_theta")
         if base is not None and own is not None and own != base[1]:
             self._warn(
@@ -332,7 +348,10 @@ class _Part:
             given.setdefault("mrope_section", sections[1])
 
     def _is_unrotated(self) -> bool:
-        """True if the configuration names a positional encoding other than RoPE."""
+        """True if the configuration names a positional encoding other than RoPE.
+
+        A note that says so is then added to ``remarks``.
+        """
         name = "position_embedding_type"
         required, own = self.family.required_embedding_type, self.config.get(name)
         is_other = bool(required) and own != required
@@ -373,7 +392,11 @@ class _Part:
         return tuple("none" if u else t for t, u in zip(layers, unrotated, strict=True))
 
     def _pattern(self) -> list[str] | None:
-        """Return each layer's kind by ``sliding_window_pattern``, an older key."""
+        """Return each layer's kind by ``sliding_window_pattern``, an older key.
+
+        The result is ``None`` if the configuration and the model family have no
+        pattern.
+        """
         depth = first(self.config, *DEPTHS)
         pattern = self.config.get("sliding_window_pattern", self.family.pattern)
         if depth is None or self.config.get("sliding_window") is None or not pattern:
@@ -418,7 +441,11 @@ class _Part:
     def _softmax(
         self, where: str, given: Mapping[str, Any], made: RotaryConfig
     ) -> float:
-        """Return YaRN's extra factor of the scale of scores in latent attention."""
+        """Return YaRN's extra factor of the scale of scores in latent attention.
+
+        The factor is 1 for all other configurations. ``where`` is the name of the RoPE
+        parameters ``given``.
+        """
         is_latent = self.config.get("qk_rope_head_dim") is not None
         own = given.get("mscale_all_dim")
         is_plain = self.config.get("model_type") in PLAIN_SCALES
@@ -462,7 +489,11 @@ class _Part:
         return sizes[0] // sizes[1]
 
     def _width(self, given: Mapping[str, Any], head_dim: int) -> int | None:
-        """Return the number of rotated features if the configuration gives a number."""
+        """Return the number of rotated features, if a key other than a share gives it.
+
+        A share of the head, ``partial_rotary_factor`` in the RoPE parameters ``given``,
+        determines the number if the result is ``None``.
+        """
         if self.config.get("qk_rope_head_dim") is not None:
             return head_dim
         found = first(self.config, *WIDTHS)

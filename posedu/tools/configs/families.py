@@ -29,7 +29,8 @@ class Family:
         k, where every k-th layer is a global-attention layer unless the configuration
         lists them.
     text
-        The family of ``text_config``, and of parameters in a flat file.
+        The model family of ``text_config``, or of the whole configuration if it has no
+        ``text_config``.
     no_rotation
         Whether the family's code has no rotation at all.
     class_fills_defaults
@@ -46,11 +47,11 @@ class Family:
         Number of coordinates of a position. Each has all frequencies of its share of
         the head, unless they alternate.
     alternating
-        Whether two coordinates take turns at the frequencies of the whole head; a third
-        coordinate has the lowest frequencies.
+        Whether each of two coordinates has every other frequency of the whole head; a
+        third coordinate has the lowest frequencies.
     sections
-        Number of pairs of each coordinate if they alternate and the configuration does
-        not give it; by default the same number for each.
+        Number of pairs of each coordinate if coordinates alternate and the
+        configuration gives no numbers; by default all coordinates have equally many.
     """
 
     base: float | None = None
@@ -95,7 +96,10 @@ SPECIAL: Mapping[str, Family] = {
 
 
 def family(model_type: object) -> Family:
-    """Return the properties of a model family; all are defaults if it is not known."""
+    """Return the properties of the model family named ``model_type``.
+
+    All properties have their defaults if the family is not known.
+    """
     if not isinstance(model_type, str):
         return Family()
     own = SPECIAL.get(model_type, Family())

@@ -51,8 +51,8 @@ class RotaryConfig:
     base
         The base b.
     method
-        RoPE scaling method, by transformers' name of the type; ``"ntk"`` is its
-        ``alpha``, one larger base for all lengths.
+        RoPE scaling method, by the name of its type in transformers; ``"ntk"`` stands
+        for the parameter ``alpha`` there, one larger base for all lengths.
     options
         Keywords of the method's function in :mod:`posedu.numpy.rotary`, except lengths.
     trained
@@ -166,9 +166,10 @@ class RotaryConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """Factor of the scores by the query's position, as keywords of ``LogN``.
+    """Factor of attention scores that depends on the query's position.
 
-    ``layers`` is the kind of layers that have this factor.
+    The fields are keywords of the module ``LogN``, log-n temperature. Only ``layers``
+    is not: the name of the kind of layers that have this factor.
     """
 
     growth: str
@@ -209,16 +210,16 @@ class Reading(Table):
 
     @property
     def warnings(self) -> list[str]:
-        """Texts of the warnings among all remarks."""
+        """Texts of the warnings among ``remarks``, the warnings and notes."""
         return [r.text for r in self.remarks if r.level == WARNING]
 
     def caption(self) -> str:
-        """Return the caption: the model family and the config format."""
+        """Return the table's caption: the model family and the config format."""
         of = f" of {self.family}" if self.family else ""
         return f"Rotary embeddings{of}, config format: {self.format}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head, then a row of RoPE parameters for each kind of layer."""
+        """Yield the column heads, then the RoPE parameters of each kind of layer."""
         yield (
             "layers",
             "method",
@@ -260,7 +261,10 @@ def _pairs(rope: RotaryConfig, rotated: int) -> str:
 
 
 def as_json(reading: Reading) -> dict[str, Any]:
-    """Return a :class:`Reading` as JSON data, with all frequencies."""
+    """Return ``reading``, the content of a configuration, as JSON data.
+
+    The data contain all frequencies.
+    """
     return {
         "format": reading.format,
         "family": reading.family,

@@ -31,7 +31,7 @@ def write_rope(reading: Reading, format: str) -> Config:
     Raises
     ------
     ConfigError
-        The format is unknown, or it cannot express the reading.
+        The format is unknown, or it cannot express these rotary embeddings.
     """
     if format not in FORMATS:
         raise ConfigError(
@@ -196,7 +196,9 @@ def _transformers_4(reading: Reading) -> Config:
 def _only(reading: Reading, format: str, *methods: str) -> RotaryConfig:
     """Return the rotary embedding of all layers, if ``format`` can express it.
 
-    Raises ConfigError otherwise.
+    ``methods`` are the RoPE scaling methods that the format has. ConfigError is raised
+    if layers differ, the method is not one of these, or positions have several
+    coordinates.
     """
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1:
@@ -262,7 +264,7 @@ def _megatron(reading: Reading) -> Config:
 
 
 def _require_layout(rope: RotaryConfig, format: str, layout: str) -> None:
-    """Raise unless the model's pairs have the layout that ``format`` requires."""
+    """Raise ConfigError unless the pairs have the layout that ``format`` requires."""
     if rope.layout not in ("", layout):
         raise ConfigError(
             f"{format} has the layout {layout!r}, the model has {rope.layout!r}: "
@@ -333,7 +335,7 @@ def _chatglm(reading: Reading) -> Config:
 def _only_axial(reading: Reading, format: str) -> RotaryConfig:
     """Return the rotary embedding of all layers; raise unless its axes are separate.
 
-    Separate axes have frequencies of their own.
+    If axes are separate, each coordinate of a position has frequencies of its own.
     """
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1 or rope.order != "separate":

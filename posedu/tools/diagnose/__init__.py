@@ -144,7 +144,7 @@ def diagnose(
 def _reading(config: object | None) -> tuple[Reading | None, str]:
     """Read a model's configuration; return ``None`` and an error's text if that fails.
 
-    Without a configuration there is neither a reading nor an error.
+    Without a configuration the result is ``None`` and an empty text.
     """
     if config is None:
         return None, ""
@@ -181,7 +181,9 @@ Calls = list[Mapping[int, Call]]
 def _single_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
     """Capture each layer's attention on copies of a token that share one position.
 
-    The positions ``at`` are run one by one. A token attends only to copies of itself.
+    ``inputs`` maps tokens and positions to keywords of the model. The positions ``at``
+    are run one by one. A token attends only to copies of itself. The result has the
+    queries and keys of each layer by position.
     """
     tokens = draw_tokens(model, ROWS, 1).expand(ROWS, REPEATS)
     by_position: dict[int, list[Call]] = {}
@@ -202,7 +204,9 @@ def _single_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> 
 def _repeated_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
     """Capture each layer's attention on rows that repeat one token, by position.
 
-    Every token then has the same context.
+    ``inputs`` maps tokens and positions to keywords of the model. Every token has the
+    same context. The result has the queries and keys of each layer at the positions
+    ``at``.
     """
     length = at[-1] + 1
     tokens = draw_tokens(model, ROWS, 1).expand(ROWS, length)
@@ -260,8 +264,10 @@ def _layer(number: int, call: Mapping[int, Call], reading: Reading | None) -> La
 def _layers_of(modules: Sequence[RotaryModule], reading: Reading | None) -> list[Layer]:
     """Measure rotary modules that were run alone, and report them as layers.
 
-    It is not known whether a layer uses the module. So no rotation is expected if the
-    functions of a module differ, or if the configuration may have unrotated layers.
+    ``reading`` is the content of the model's configuration. It is not known which
+    layers use a module. So a module is compared with the configuration's rotary
+    embedding of the module's kind of layer, or with those of all kinds; a module that
+    several functions apply differently is compared with none.
     """
     kinds = {k: rope for k, rope in reading.kinds.items() if rope} if reading else {}
     counts = Counter((each.module, each.kind) for each in modules)
@@ -277,7 +283,11 @@ def _layers_of(modules: Sequence[RotaryModule], reading: Reading | None) -> list
 def _expected(
     name: str, number: int, reading: Reading | None
 ) -> tuple[RotaryConfig | None, ...]:
-    """Return the rotary embeddings that a configuration has or allows for a layer."""
+    """Return the rotary embeddings that a configuration has or allows for a layer.
+
+    ``reading`` is the content of the configuration, ``name`` is the name of the layer's
+    module, and ``number`` counts calls of attention.
+    """
     if reading is None:
         return ()
     numbers = re.findall(r"\.(\d+)\.", f".{name}.")

@@ -20,7 +20,8 @@ NEITHER = "neither a file or folder nor package.module:function"
 def load(target: str, *, weights: bool) -> nn.Module:
     """Load the model that ``package.module:function`` or a configuration makes.
 
-    A model of a configuration is in float32. Code in its folder is not run.
+    A model of a configuration is in float32, and small and random unless its own
+    ``weights`` are to be loaded. Code in the configuration's folder is not run.
 
     Raises
     ------

@@ -37,15 +37,16 @@ class Trial:
 
     @property
     def ok(self) -> bool | None:
-        """True if the outputs agree; ``None`` if the trial could not be run."""
+        """True if the two outputs agree; ``None`` if they could not be compared."""
         return None if self.differs is None else self.differs <= self.bound
 
 
 def trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[Trial]:
     """Compare a model's outputs on shifted, padded, cached and packed texts.
 
-    The positions of the shifted text begin at ``far``. ``eps`` is that of the dtype of
-    queries and keys.
+    ``inputs`` maps tokens and positions to keywords of the model's ``forward``. The
+    positions of the shifted text begin at ``far``. ``eps`` is the spacing of numbers at
+    1 in the dtype of queries and keys.
     """
     with evaluating(model):
         yield from _trials(model, inputs, far, eps)
@@ -107,7 +108,7 @@ def _needs(model: nn.Module, *names: str) -> None:
 def _shifted(
     model: nn.Module, inputs: Inputs, tokens: Tensor, far: int
 ) -> tuple[Tensor, Tensor]:
-    """Return outputs for the same tokens, at positions from 0 and from ``far``."""
+    """Return outputs for equal tokens, at positions from 0 on and from ``far`` on."""
     _needs(model, "position_ids")
     return (
         _run(model, inputs, tokens, _positions(tokens)),
@@ -120,7 +121,7 @@ def _padded(
 ) -> tuple[Tensor, Tensor]:
     """Return outputs without padding, and with masked padding on the left.
 
-    If ``counted``, positions that begin after the padding are given.
+    If ``counted``, the padded text is given positions that begin after the padding.
     """
     _needs(model, "attention_mask", *(["position_ids"] if counted else []))
     padding = tokens[:, :3]
@@ -135,7 +136,10 @@ def _padded(
 
 
 def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Return outputs for a whole text, and for the text read in steps with a cache."""
+    """Return outputs for a whole text, and for the text read in steps with a cache.
+
+    After a first piece, the text is read token by token.
+    """
     _needs(model, "past_key_values", "use_cache")
     whole = _run(model, inputs, tokens, None, use_cache=False)
     cache, outs = None, []
@@ -151,7 +155,10 @@ def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, T
 
 
 def _packed(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Return outputs for two texts, and for both in one row, separated by positions."""
+    """Return outputs for two texts run alone, and for both texts in one row.
+
+    In the row, positions begin again at 0 where the second text begins.
+    """
     _needs(model, "position_ids")
     row = tokens[:1]
     counts, _ = packed_positions([0, SPLIT, LENGTH])

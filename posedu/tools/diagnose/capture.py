@@ -41,7 +41,7 @@ class Side:
     sources
         Results of linear maps and modules before the call, in the order of time.
     eps
-        The eps of the features' original dtype.
+        The spacing of numbers at 1 in the features' original dtype.
     """
 
     features: Float[np.ndarray, "rows tokens heads d"]
@@ -60,7 +60,12 @@ class Call:
 
 @dataclass
 class _Watch(TorchFunctionMode):
-    """Torch mode that captures calls of attention on tokens of shape ``shape``."""
+    """Torch mode that captures calls of attention on tokens of shape ``shape``.
+
+    A torch mode sees each call of a PyTorch function. ``modules`` names the modules
+    that are running, the innermost last; ``returned`` holds the results of linear maps
+    and modules since the last call of attention.
+    """
 
     shape: tuple[int, int]
     calls: list[Call] = field(default_factory=list)
@@ -92,7 +97,10 @@ class _Watch(TorchFunctionMode):
         return out
 
     def enter_module(self, name: str) -> Callable[..., None]:
-        """Return a forward pre-hook that notes that module ``name`` begins."""
+        """Return a function that PyTorch is to call when the module ``name`` begins.
+
+        The function, a forward pre-hook, adds the name to ``modules``.
+        """
 
         def hook(*_: Any) -> None:
             self.modules.append(name)
@@ -100,7 +108,10 @@ class _Watch(TorchFunctionMode):
         return hook
 
     def leave_module(self, module: nn.Module, given: Any, out: Any) -> None:
-        """Capture the output of a module that returns; this is a forward hook."""
+        """Capture the output of a module.
+
+        PyTorch calls this method, a forward hook, when the module returns.
+        """
         self.modules.pop()
         self.add_source(out)
 
@@ -114,7 +125,11 @@ class _Watch(TorchFunctionMode):
             self.add_attention(left, right.transpose(-1, -2))
 
     def add_attention(self, query: Tensor, key: Tensor) -> None:
-        """Capture a call of attention, and begin a new list of sources of features."""
+        """Capture the queries and keys of a call of attention, with their sources.
+
+        Sources are results of linear maps and modules before the call. Their list is
+        emptied for the next call.
+        """
         sides = [self.side(x) for x in (query, key)]
         if sides[0] is not None and sides[1] is not None:
             name = self.modules[-1] if self.modules else ""
@@ -122,7 +137,11 @@ class _Watch(TorchFunctionMode):
             self.returned.clear()
 
     def side(self, x: Tensor) -> Side | None:
-        """Return queries or keys in float64, ``None`` unless they are one per token."""
+        """Return queries or keys in float64, with the sources that they may come from.
+
+        ``None`` if the tensor ``x`` has not one vector for each token. Of the heads
+        only the first two are kept.
+        """
         rows, tokens = self.shape
         if x.ndim < 3 or x.shape[-2] != tokens or x[..., 0, 0].numel() % rows:
             return None
@@ -131,7 +150,10 @@ class _Watch(TorchFunctionMode):
         return Side(features, tuple(self.returned), torch.finfo(x.dtype).eps)
 
     def add_source(self, out: Any) -> None:
-        """Capture the result of a linear map or a module, if it has all tokens."""
+        """Capture the result of a linear map or a module, if it has all tokens.
+
+        This means that its shape has a vector for each token.
+        """
         if not isinstance(out, Tensor) or not out.is_floating_point():
             return
         rows, tokens = self.shape
@@ -162,10 +184,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
-    """Capture the calls of attention of a model on tokens of ``shape``, rows by tokens.
+    """Capture a model's calls of attention, with queries and keys, while it runs.
 
-    The list of calls is filled while the model runs. The model is :func:`evaluating`
-    meanwhile.
+    ``shape`` is that of the model's tokens, rows by tokens. The list of calls is filled
+    while the model runs. The model is :func:`evaluating` meanwhile.
     """
     watch = _Watch(shape)
     handles = []

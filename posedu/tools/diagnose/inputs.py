@@ -16,7 +16,7 @@ TOKENS = 256
 
 
 class Refused(Exception):
-    """Raised if a model cannot be diagnosed or a trial cannot be run; says why."""
+    """Raised if a model cannot be measured or two outputs not be compared; says why."""
 
 
 def accepts(model: nn.Module, name: str) -> bool:
@@ -39,9 +39,11 @@ def vocabulary(model: nn.Module) -> int | None:
 
 
 def default_inputs(model: nn.Module) -> Inputs:
-    """Return the function that makes a language model's inputs.
+    """Return a function from tokens and positions to keywords of a model's ``forward``.
 
-    The inputs are ``input_ids`` and ``position_ids``.
+    The keywords are ``input_ids``, or the name of the first parameter, and
+    ``position_ids`` if positions are given; and ``decoder_input_ids`` if ``forward``
+    has it.
     """
     if vocabulary(model) is None:
         raise Refused(

@@ -32,12 +32,12 @@ class MeasuredRotation:
         second column to the first.
     uncertainty
         Bound on the error of frequencies: roundoff and the errors of angles, divided by
-        the longest distance.
+        the largest position.
     eps
-        The eps of the features' dtype.
+        The spacing of numbers at 1 in the features' dtype.
     attention_factor
-        The factor of the pairs; ``None`` if the features before rotation were not
-        found.
+        The factor by which rotation multiplies the lengths of pairs; ``None`` if the
+        features before rotation were not found.
     stretch
         Largest relative deviation of the pairs' lengths from the attention factor.
     angle_errors
@@ -83,8 +83,8 @@ class MeasuredRotation:
     def layout(self) -> str:
         """Layout of the pairs: "half", "interleaved", "blocks", "other", or empty.
 
-        ``"blocks"`` means several parts, each in the half layout. A single pair of
-        neighbors is both half and interleaved, so its layout is empty.
+        ``"blocks"`` means several parts of the head, each in the half layout. A single
+        pair of neighbors is both half and interleaved, so its layout is empty.
         """
         apart = set((self.second - self.first).tolist())
         if apart == {1}:
@@ -191,8 +191,9 @@ def _origins(
     """Find each feature's source column (−1 if none), and the features before rotation.
 
     At position 0 a rotation leaves each column unchanged up to a factor. So each column
-    is searched among the columns of the sources, the earliest first. If one is missing,
-    the features at position 0 are taken as those before the rotation.
+    is searched among the columns of the sources (earlier results of linear maps and
+    modules), the earliest first. If a column is not found, the features at position 0
+    are taken as those before the rotation.
     """
     start = sides[0].features[:, 0]
     rows, heads, d = start.shape
@@ -218,7 +219,11 @@ def _origins(
 
 
 def _places(own: Int[np.ndarray, "d 2"]) -> Int[np.ndarray, "d"]:
-    """Rank the columns within each of the parts that a head is concatenated from."""
+    """Rank the columns within each of the parts that a head is concatenated from.
+
+    ``own`` has for each column the number of the tensor that it comes from, and its
+    index there.
+    """
     places = np.empty(len(own), int)
     starts = [0, *(np.flatnonzero(np.diff(own[:, 0])) + 1), len(own)]
     for a, b in pairwise(starts):
@@ -231,7 +236,11 @@ def _same(
     offered: Float[np.ndarray, "rows others"],
     eps: float,
 ) -> dict[int, int]:
-    """Find the offered column of which each wanted column is a positive multiple."""
+    """Map wanted columns to offered columns of which they are positive multiples.
+
+    ``eps`` is the spacing of numbers at 1 in the dtype of the columns, and sets the
+    tolerance. Columns are mapped by index.
+    """
     norms = [np.linalg.norm(x, axis=0) for x in (wanted, offered)]
     units = [
         x / np.where(n > 0, n, 1) for x, n in zip((wanted, offered), norms, strict=True)
@@ -249,8 +258,10 @@ def _partners(
 ) -> tuple[Int[np.ndarray, "d"], int]:
     """Find the partner of each column, and the number of unexplained columns.
 
-    A column is unexplained if it changes with the position, but not by the rotation of
-    a pair. The partner of an unexplained or unrotated column is ``ALONE``.
+    The partner is the column with which a column is rotated as a pair. A column is
+    unexplained if it changes with the position, but not by the rotation of a pair. The
+    partner of an unexplained or unrotated column is ``ALONE``. ``before`` and ``after``
+    are the features before and after rotation, by position.
     """
     d = after[0].shape[1]
     (alone, grown, size), paired = np.zeros((3, d)), np.zeros((d, d))
@@ -299,10 +310,12 @@ def _factor(
 def _frequencies(
     angles: Float[np.ndarray, "pairs positions"], at: Sequence[int], eps: float
 ) -> tuple[Float[np.ndarray, "pairs"], dict[int, float], str]:
-    """Fit frequencies to angles; return errors by position and the positions' dtype.
+    """Fit frequencies to angles; return them, their errors and the positions' dtype.
 
-    Each position is a few times the one before, so the frequency that fits the
-    positions before gives the number of full turns at this one.
+    The errors are those of the angles, by position. The dtype is the one that the
+    positions ``at`` were rounded to, empty if they were not. Each position is a few
+    times the one before, so the frequency that fits the positions before gives the
+    number of full turns at this one.
     """
     if not len(angles):
         return np.empty(0), {}, ""

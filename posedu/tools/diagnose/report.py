@@ -42,9 +42,9 @@ class Finding:
 class Layer:
     """One call of attention: its measured and its expected rotations.
 
-    ``expected`` holds the rotary embeddings that the configuration allows here;
-    ``None`` among them allows no rotation. The tuple is empty if there is no
-    configuration.
+    ``expected`` holds the rotary embeddings that the configuration allows in this
+    layer; if ``None`` is among them, the layer may have no rotation. The tuple is empty
+    if the model has no configuration.
     """
 
     name: str
@@ -57,6 +57,8 @@ class Layer:
 class Diagnosis(Table):
     """Result of a model's diagnosis: measured rotations, trials and findings.
 
+    A trial compares two outputs of the model that should be equal.
+
     Parameters
     ----------
     model
@@ -64,13 +66,14 @@ class Diagnosis(Table):
     layers
         The model's calls of attention, in order.
     reading
-        The reading of its configuration, if it has one that can be read.
+        The rotary embeddings of the model's configuration, ``None`` if there is no
+        configuration or it could not be read.
     trials
-        Results of trials with the whole model.
+        The results of the trials.
     findings
         Findings in words, faults first.
     config_error
-        The reason why its configuration could not be read, empty if it could or if
+        The reason why the model's configuration could not be read, empty if it could or
         there is none.
     """
 
@@ -83,17 +86,17 @@ class Diagnosis(Table):
 
     @property
     def faults(self) -> list[Finding]:
-        """Findings that are faults."""
+        """Findings that are faults, without the notes."""
         return [f for f in self.findings if f.level == FAULT]
 
     @property
     def ok(self) -> bool:
-        """True if no fault was found and no configuration failed to be read."""
+        """True if there is no fault, and the configuration, if any, could be read."""
         return not self.faults and not self.config_error
 
     @property
     def uncompared(self) -> str:
-        """Reason why no configuration was compared, empty if one was."""
+        """Reason why the model was compared with no configuration, empty if it was."""
         if self.config_error:
             return f"its configuration could not be read: {self.config_error}"
         return "" if self.reading else "the model has no configuration"
@@ -103,7 +106,10 @@ class Diagnosis(Table):
         return f"Measured rotations of {self.model}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head, then a row for each run of layers with equal measurements."""
+        """Yield the column heads, then a row for each group of equal layers.
+
+        A group is a sequence of neighboring layers with equal measurements.
+        """
         yield (
             "layers",
             "rotated columns",
@@ -120,7 +126,11 @@ class Diagnosis(Table):
             yield who, *cells
 
     def lines(self) -> list[str]:
-        """Return the report's lines: findings, a missing comparison and trials."""
+        """Return the report's lines: findings, a missing comparison and trials.
+
+        The comparison is that with the model's configuration. A trial compares two
+        outputs of the model that should be equal.
+        """
         missing = [f"not compared: {self.uncompared}"] if self.uncompared else []
         return [*map(str, self.findings), *missing, *map(_trial_line, self.trials)]
 
@@ -175,8 +185,9 @@ def bases(measured: MeasuredRotation) -> dict[str, float]:
 
     ``"partial"``: base^(−2p/r) of the r rotated columns. ``"proportional"``:
     base^(−2p/d) of all d columns; pairs of the lowest frequencies are not rotated. In
-    the half layout the pairs distinguish the two: their columns are r/2 or d/2 apart. A
-    whole head is both; frequencies that are no geometric series are neither.
+    the half layout the pairs distinguish the two kinds: their columns are r/2 or d/2
+    apart. If the whole head is rotated, both kinds are given; if the frequencies are no
+    geometric series, neither is.
     """
     found = series(measured)
     if found is None:
@@ -224,8 +235,9 @@ def unfilled_buffers(
 ) -> Iterator[Finding]:
     """Yield a fault for each buffer for frequencies that contains no frequencies.
 
-    Such a buffer is in no checkpoint, whose names are ``stored``, and has a number for
-    each pair. Frequencies decrease, and periods increase.
+    A buffer for frequencies is in no checkpoint (``stored`` are a checkpoint's names)
+    and has a number for each pair that ``reading``, the model's configuration, rotates.
+    Frequencies decrease, and periods increase.
     """
     ropes = [rope for rope in reading.kinds.values() if rope] if reading else []
     wanted = [rope.frequencies() for rope in ropes]
@@ -254,7 +266,11 @@ def unfilled_buffers(
 def findings(
     layers: Sequence[Layer], trials: Sequence[Trial], reading: Reading | None
 ) -> tuple[Finding, ...]:
-    """Return the findings of layers and trials, each once, faults first."""
+    """Return what measured layers and trials show, each finding once, faults first.
+
+    A trial compares two outputs of the model that should be equal. ``reading`` is the
+    content of the model's configuration, if it could be read.
+    """
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for layer in layers:
         for finding in _of_layer(layer):
@@ -404,7 +420,10 @@ def _of_angles(measured: MeasuredRotation) -> Iterator[Finding]:
 
 
 def _few_bits(omega: Float[np.ndarray, "pairs"], uncertainty: float) -> str:
-    """Return the dtype that frequencies were rounded to, empty if it is not known."""
+    """Return the dtype that frequencies were rounded to, empty if it is not known.
+
+    ``uncertainty`` is the bound on the error of the frequencies ``omega``.
+    """
     known = omega[omega > 1e5 * uncertainty]
     fractions = np.log2(known) % 1 if len(known) else known
     # Every dtype represents powers of two, so these show nothing.
@@ -493,7 +512,8 @@ def _same(
 ) -> bool:
     """True if the measured frequencies are the wanted ones.
 
-    If not ``ordered``, any coordinate may have any pair, so the order does not matter.
+    If not ``ordered``, their order does not matter, as any coordinate of a position may
+    rotate any pair.
     """
     visible = 8 * measured.uncertainty
     omega = np.abs(measured.frequencies)
@@ -506,7 +526,10 @@ def _same(
 
 
 def _departure(measured: MeasuredRotation, rope: RotaryConfig) -> Finding:
-    """Return the fault of a measured rotation that is not the expected ``rope``."""
+    """Return the fault that says how a measured rotation differs from ``rope``.
+
+    ``rope`` is the rotary embedding that the configuration requires.
+    """
     wanted = rope.frequencies()
     plain = wanted
     if rope.method != "default":

@@ -33,8 +33,8 @@ Rotation = Callable[[Tensor, Tensor, Table], tuple[Tensor, Tensor]]
 class RotaryModule:
     """A model's rotary module, run with one function that applies the module's table.
 
-    ``kind`` is the kind of layer, empty if the module takes none. ``calls`` holds the
-    rotated queries and keys by position, as calls of attention.
+    ``kind`` is the kind of layer, an argument of the module, empty if the module has no
+    such argument. ``calls`` holds the rotated queries and keys by position.
     """
 
     module: str
@@ -61,8 +61,10 @@ def rotary_modules(
 ) -> list[RotaryModule]:
     """Run a model's rotary modules, each with the functions that keep lengths best.
 
-    Of functions with equal results the first is taken. The positions are those that the
-    module takes, alone or as ``axes`` equal coordinates.
+    A function rotates queries and keys by the module's table, and keeps lengths if
+    rotated vectors are as long as before. Of functions with equal results the first is
+    taken. Each position in ``at`` is given alone or as ``axes`` equal coordinates,
+    whichever the module takes. ``rows`` is the number of sequences.
     """
     shapes = (*SHAPES, (1, axes), (1, 1, axes))
     used = _used(model)
@@ -90,7 +92,10 @@ def rotary_modules(
 
 
 def _functions(namespace: Mapping[str, Any]) -> dict[str, Rotation]:
-    """Functions named after rotation that take queries and then a table, by name."""
+    """Functions named after rotation that take queries, then a table, by name.
+
+    ``namespace`` is the content of a file; the table holds cosines and sines.
+    """
     found = {}
     for name, own in namespace.items():
         if not NAMED.search(name) or isinstance(own, type) or not callable(own):
@@ -108,7 +113,10 @@ def _used(model: nn.Module) -> set[str]:
 
 
 def _rotation(function: Callable[..., Any]) -> Rotation | None:
-    """Adapt a function to queries, keys and a table; ``None`` if it needs more."""
+    """Adapt a function to queries, keys and a table of cosines and sines.
+
+    The result is ``None`` if the function needs more arguments than these.
+    """
     parameters = inspect.signature(function).parameters
     names = list(parameters)
     first = next((i for i, n in enumerate(names) if n in TABLE), 0)
@@ -146,8 +154,10 @@ def _calls(
 ) -> dict[int, Call]:
     """Rotate random queries and keys at the positions before the first that fails.
 
-    Of ``shapes``, positions have the one that keeps lengths best. Of several such
-    shapes it is the one with the widest table, which has the most coordinates.
+    The results are returned by position. ``rotate`` applies the table of ``module``.
+    Positions are given in the one of ``shapes`` with which ``rotate`` keeps the lengths
+    of queries best; of several such shapes it is the one with the widest table, which
+    has the most coordinates.
     """
     found: list[tuple[float, int, dict[int, Call]]] = []
     for shape in shapes:
@@ -171,7 +181,10 @@ def _calls(
 
 
 def _stretched(calls: Mapping[int, Call]) -> float:
-    """Largest relative change of queries' lengths, rounded to hundredths."""
+    """Largest relative change of queries' lengths, rounded to hundredths.
+
+    The lengths are compared with those at the first position.
+    """
     lengths = [np.linalg.norm(c.query.features, axis=-1) for c in calls.values()]
     ratio = np.stack(lengths) / lengths[0]
     return round(float(np.abs(ratio - 1).max()), 2)
@@ -180,9 +193,11 @@ def _stretched(calls: Mapping[int, Call]) -> float:
 def _tables(
     module: nn.Module, kind: str, at: Sequence[int], shape: Sequence[int]
 ) -> Iterator[tuple[int, Table]]:
-    """Yield a rotary module's table of cosines and sines for each position.
+    """Yield each position, and a rotary module's table of cosines and sines for it.
 
-    Nothing is yielded if the module takes other inputs.
+    ``kind`` is the kind of layer, for modules that take one. Each position is given as
+    a tensor of ``shape``. The first position at which the module fails or returns no
+    table ends the sequence.
     """
     names = list(inspect.signature(module.forward).parameters)
     if "position_ids" not in names:

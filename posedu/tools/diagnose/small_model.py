@@ -44,7 +44,7 @@ WIDTH_NAMES = ("hidden_size", "n_embd", "d_model", "dim")
 
 
 def small(config: Any, *, layers: int | None = 4) -> Any:
-    """Return a copy that makes a small model with the rotations of the original.
+    """Return a copy of ``config`` that makes a small model with the same rotations.
 
     Heads keep their dimension. Weights are scaled for scores of order 1, so that the
     output depends on attention. A dtype in the configuration becomes float32, since
@@ -55,8 +55,8 @@ def small(config: Any, *, layers: int | None = 4) -> Any:
     config
         A configuration of transformers.
     layers
-        Largest number of layers, ``None`` for all. It may grow threefold if kinds of
-        layers alternate and a layer of each kind is reached by that.
+        Largest number of layers, ``None`` for all. Up to three times as many are kept
+        if kinds of layers alternate and only then each kind is among them.
     """
     config = copy.deepcopy(config)
     for part in (*_parts(config), config):
@@ -111,7 +111,10 @@ def _narrow(config: Any) -> None:
 
 
 def _cut(config: Any, most: int) -> None:
-    """Reduce a configuration to its first ``most`` layers, in counts and in lists."""
+    """Reduce a configuration to its first ``most`` layers, in counts and in lists.
+
+    Up to three times as many are kept if only then each kind of layer is among them.
+    """
     kinds = [
         value
         for name in KINDS

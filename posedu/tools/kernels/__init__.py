@@ -1,4 +1,4 @@
-"""Test of a kernel against the float64 reference: hard cases, bounds, known mutants."""
+"""Test of a kernel against the NumPy reference: cases, error bounds, known faults."""
 
 from typing import Any
 

@@ -1,10 +1,11 @@
 """Test whether a kernel computes an encoding, and name its fault if it does not.
 
-``check_kernel(kernel, "rope", layout="half")`` runs the kernel over the cases of
-:mod:`posedu.tools.kernels.oracle`, forward and backward, and names its fault by the
-mutants of :mod:`posedu.tools.kernels.mutants`. From a command line:
-``python -m posedu.tools.kernels.check package.module:function --encoding rope
-layout=half``.
+``check_kernel(kernel, "rope", layout="half")`` runs the kernel over the test cases
+(inputs with their right outputs) of :mod:`posedu.tools.kernels.oracle`, forward and
+backward. The fault of a wrong kernel is named by the mutant (a known fault, made in the
+reference) of :mod:`posedu.tools.kernels.mutants` that gives the kernel's outputs. From
+a command line: ``python -m posedu.tools.kernels.check package.module:function
+--encoding rope layout=half``.
 
 Arguments of a kernel:
 
@@ -15,13 +16,15 @@ Arguments of a kernel:
     coordinates. The kernel returns the changed ``x``.
 ``kernel(q, k, v, positions, causal=…, **parameters)``
     for an encoding that acts inside attention. Tensors are ``[batch, heads, tokens,
-    d]``, with fewer heads in ``k`` and ``v`` in one of the cases. ``x=``, the layer's
-    input, is given if the encoding needs it. The kernel returns attention's output.
+    d]``, with fewer heads in ``k`` and ``v`` in one of the test cases. ``x=``, the
+    layer's input, is given if the encoding needs it. The kernel returns attention's
+    output.
 ``kernel(x, positions, **parameters)``
-    for a block. Input and output are ``[batch, tokens, d_model]``.
+    for an encoding that is a whole attention block. Input and output are ``[batch,
+    tokens, d_model]``.
 
-Parameters have the names of the reference. Positions are int64 (float64 if not whole),
-parameters float32 at least.
+Parameters have the names that they have in the reference, the NumPy implementation in
+float64. Positions are int64 (float64 if not whole), parameters float32 at least.
 """
 
 import argparse
@@ -73,12 +76,13 @@ class Verdict:
     message
         The verdict in words.
     failures
-        A line for each case and dtype that the kernel fails, with the place.
+        A line for each test case and dtype in which an output or gradient is wrong: how
+        far it is off, and at which positions and features an output is wrong.
     remarks
         Things to know that are no faults: options that were not given and were found
         out, dtypes that the kernel refuses, missing gradients.
     cases, dtypes
-        The number of cases that were compared in each dtype, and the dtypes.
+        The number of test cases that were compared in each dtype, and the dtypes.
     """
 
     name: str
@@ -92,7 +96,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """True if the kernel is right in everything that was compared."""
+        """True if no fault was found in the kernel."""
         return not self.faults
 
     def __str__(self) -> str:
@@ -105,7 +109,10 @@ class Verdict:
 
 
 class KernelError(Exception):
-    """Raised if a kernel returns no valid output; ``fault`` names what is wrong."""
+    """Raised if a kernel fails, or returns an output or gradient that is not valid.
+
+    ``fault`` is the fault's name, such as ``"raises"``, ``"shape"`` or ``"dtype"``.
+    """
 
     def __init__(self, fault: str, message: str):
         super().__init__(message)
@@ -114,7 +121,12 @@ class KernelError(Exception):
 
 @dataclass
 class _Run:
-    """Outputs and gradients of a kernel in one dtype, for one configuration's cases."""
+    """A kernel's outputs and gradients in one dtype, for one configuration.
+
+    A configuration is a set of options of an encoding. ``outs`` has an output for each
+    of its test ``cases``; ``gradients`` has the gradients by input, or ``None`` if the
+    kernel has none. ``returned`` is the dtype of the kernel's outputs.
+    """
 
     dtype: torch.dtype
     cases: Sequence[Case]
@@ -124,9 +136,9 @@ class _Run:
     remarks: list[str] = field(default_factory=list)
 
     def rounds_inside(self, angles: str) -> bool:
-        """True if the kernel rounds tables or products as coarsely as its output.
+        """True if the kernel rounds cosines, sines or products as coarsely as outputs.
 
-        The tables are those of cosines and sines.
+        ``angles`` is the coarsest allowed dtype of position times frequency.
         """
         dtype = coarsest(self.bounding, angles)
         return any(
@@ -140,7 +152,11 @@ class _Run:
         return max(self.dtype, self.returned or self.dtype, key=roundoff)
 
     def failing(self, angles: str) -> list[tuple[Case, np.ndarray, np.ndarray]]:
-        """Return the test cases outside their bound, with output and share of bound."""
+        """Return the test cases in which an output's error exceeds the error's bound.
+
+        Each comes with the kernel's output and every entry's error divided by its
+        bound. ``angles`` is the coarsest allowed dtype of position times frequency.
+        """
         found = []
         dtype = coarsest(self.bounding, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
@@ -151,7 +167,12 @@ class _Run:
         return found
 
     def failing_backward(self, angles: str) -> list[tuple[Case, Arrays, float]]:
-        """Return test cases with gradients outside the bound, and the share of it."""
+        """Return the test cases in which a gradient's error exceeds the error's bound.
+
+        Each comes with the kernel's gradients by input, and the largest error divided
+        by its bound. ``angles`` is the coarsest allowed dtype of position times
+        frequency.
+        """
         found = []
         for case, given in zip(self.cases, self.gradients, strict=True):
             if given is not None:
@@ -180,12 +201,13 @@ def check_kernel(
     ----------
     kernel
         A function as described in this module. Its output is compared entry by entry,
-        and so are gradients to the inputs along a fixed upstream, if it has any.
+        and so are its gradients, if it has any: those to the inputs, for a fixed
+        upstream gradient (the gradient of a loss to the output).
     name, d, **options
         The encoding, and what the kernel should compute; see
-        :func:`posedu.tools.kernels.oracle.cases`. An option that is not given may be as
-        in any configuration of the encoding's record, and the verdict names the one
-        that fits.
+        :func:`posedu.tools.kernels.oracle.cases`. An option that is not given may have
+        its value in any configuration (set of options) of the encoding's catalog
+        record; the verdict names the value that fits.
     tensors
         ``"torch"`` (default) or ``"numpy"``: the type that the kernel takes and
         returns.
@@ -196,13 +218,13 @@ def check_kernel(
         The device of the tensors. Default: the CPU.
     angles
         The coarsest allowed dtype of position times frequency, and of the values that
-        follow from it. By default the precision that float32 loses there at position
-        10⁶ is a fault; ``"float32"`` allows for it.
+        are computed from this product. By default the precision that float32 loses in
+        the product at position 10⁶ is a fault; ``"float32"`` allows this loss.
 
     Raises
     ------
     OracleError
-        The kernel is not callable, or there are no cases for these arguments.
+        The kernel is not callable, or no test cases exist for these arguments.
     """
     if not callable(kernel):
         raise OracleError(f"`kernel` must be a function, got {type(kernel).__name__}")
@@ -250,7 +272,12 @@ def _verdict(tried: Sequence[Case], faults, message, **more: Any) -> Verdict:
 
 
 def _runs(kernel, cases, wanted, tensors, device, all_asked):
-    """Run the kernel on all test cases in each dtype; raise if it takes no dtype."""
+    """Return the kernel's results on all test cases, a :class:`_Run` for each dtype.
+
+    ``wanted`` are the dtypes. KernelError is raised for an output that is not valid. It
+    is raised for a dtype that the kernel refuses only if ``all_asked`` (the caller
+    named the dtypes) or if no dtype is left.
+    """
     runs, remarks, first = [], [], None
     for dtype in wanted:
         run = _Run(dtype, cases)
@@ -278,7 +305,11 @@ def _runs(kernel, cases, wanted, tensors, device, all_asked):
 
 
 def _narrowed(run: _Run, angles: str) -> _Run:
-    """Return a run with float32's bounds if the kernel computes float64 in float32."""
+    """Return ``run``, with float32's bounds if the kernel computes float64 in float32.
+
+    ``run`` holds the kernel's results in one dtype; in all other cases it is returned
+    unchanged. ``angles`` is the coarsest allowed dtype of position times frequency.
+    """
     narrow = replace(run, returned=torch.float32)
     if run.bounding != torch.float64 or not run.failing(angles):
         return run
@@ -385,7 +416,10 @@ def _called(kernel, case: Case, positional, named):
 
 
 def _takes(kernel, positional, named) -> bool:
-    """Return whether the kernel's signature, if it has one, takes these arguments."""
+    """Return whether the kernel's signature, if it has one, takes these arguments.
+
+    ``positional`` are given by position, ``named`` by keyword.
+    """
     try:
         signature(getattr(kernel, "forward", kernel)).bind(*positional, **named)
     except TypeError:
@@ -396,7 +430,11 @@ def _takes(kernel, positional, named) -> bool:
 
 
 def _validated(out: Any, case: Case, tensors: str) -> np.ndarray:
-    """Return an output in float64; raise if type, shape, dtype or values are wrong."""
+    """Return a kernel's output in float64; raise KernelError if it is not valid.
+
+    Type and shape must be those that the test case requires, the dtype one that is
+    compared, and all values finite.
+    """
     kind = torch.Tensor if tensors == "torch" else np.ndarray
     if not isinstance(out, kind):
         raise KernelError(
@@ -433,7 +471,11 @@ def _same(before, after) -> bool:
 
 
 def _verdict_on(name, options, runs, angles) -> Verdict:
-    """Return the verdict on a kernel's runs, of which each configuration has a list."""
+    """Return the verdict on a kernel from its results in all configurations and dtypes.
+
+    ``runs`` has a list for each configuration (set of options) of the encoding, with a
+    :class:`_Run` for each dtype. ``options`` are those that the caller gave.
+    """
     for of_variant in runs:
         if not any(run.failing(angles) for run in of_variant):
             return _right(name, options, runs, of_variant, angles)
@@ -461,10 +503,11 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
 
 
 def _within(runs, precision: str) -> list[_Run] | None:
-    """Return the runs of the first configuration that is right with coarser angles.
+    """Return the results for the first configuration that is right with coarser angles.
 
-    ``precision`` is the dtype of the angles. The result is ``None`` if no configuration
-    is right.
+    ``runs`` has a list for each configuration (set of options), with the kernel's
+    results in each dtype. ``precision`` is the dtype of the angles. The result is
+    ``None`` if no configuration is right.
     """
     fits = (r for r in runs if not any(run.failing(precision) for run in r))
     return next(fits, None)
@@ -493,7 +536,12 @@ def _more(of_variant: Sequence[_Run], found: Iterable[str] = ()) -> dict[str, An
 
 
 def _right(name, options, runs, of_variant, angles) -> Verdict:
-    """Return the verdict on runs whose outputs are right; gradients may be wrong."""
+    """Return the verdict on a kernel whose outputs are right in one configuration.
+
+    ``of_variant`` holds the kernel's results for this configuration (set of options) in
+    each dtype. ``runs`` holds those for all configurations, and shows which options
+    were found out. If a gradient is wrong, the verdict says so.
+    """
     cases = of_variant[0].cases
     own = {n: v for n, v in cases[0].options.items() if n not in options}
     differ = {
@@ -531,9 +579,10 @@ def _right(name, options, runs, of_variant, angles) -> Verdict:
 
 
 def _known_gradient(failing, run: _Run) -> str:
-    """Name the mutant whose gradient a kernel has, as the end of a message.
+    """Return the end of a message that names the fault whose gradient a kernel has.
 
-    The text is empty if no mutant is found.
+    ``failing`` are the test cases with wrong gradients. The text is empty if no mutant
+    (known fault) has the kernel's gradients; it says if all gradients are 0.
     """
     if any(not isinstance(case.solution, Solution) for case, _, _ in failing):
         return ""
@@ -576,7 +625,10 @@ def _wrong(of_variant, faults, message, angles) -> Verdict:
 
 
 def _place(wrong: np.ndarray, case: Case) -> str:
-    """Describe positions, features and heads of an output's wrong entries in words."""
+    """Describe positions, features and heads of an output's wrong entries in words.
+
+    ``wrong`` has the shape of the output and is true at wrong entries.
+    """
     where = np.nonzero(wrong)
     of_tokens = {(b, t) for b, t in zip(where[0], where[-2], strict=True)}
     at = [case.positions[b, t] for b, t in sorted(of_tokens)]
@@ -600,7 +652,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _ranges(numbers: np.ndarray, whole: int | None) -> str:
-    """Format numbers as ranges: 0–3, 8–11."""
+    """Format numbers as ranges: 0–3, 8–11.
+
+    ``whole`` is the count of all possible numbers; if none is missing, "(all)" is
+    added.
+    """
     if whole == len(numbers):
         return f"0–{whole - 1} (all)"
     breaks = np.flatnonzero(np.diff(numbers) > 1) + 1

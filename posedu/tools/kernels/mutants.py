@@ -1,8 +1,8 @@
-"""Mutants: known faults of kernels, each as a change of the reference.
+"""Mutants: known faults of kernels, each made as a change of the NumPy reference.
 
 A :class:`Mutant` makes a wrong reference from the right one. :func:`mutants` lists the
-mutants of an encoding, and :func:`explain` finds the one, or the two, that give the
-same outputs as a kernel.
+mutants of an encoding, and :func:`explain` finds the mutant, or the two mutants, that
+give a kernel's outputs.
 """
 
 import math
@@ -34,10 +34,10 @@ REFUSED = (TypeError, ValueError, IndexError)  # errors of references for wrong 
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference implementation that mutants change: function, options and positions.
+    """A NumPy implementation that mutants (known faults) change, with its arguments.
 
-    ``positions`` maps the given positions and the shape of the features to the
-    positions that the reference uses.
+    ``implementation`` is the function, ``options`` are its keywords. ``positions`` maps
+    the given positions and the shape of the features to the positions that are used.
     """
 
     implementation: Change
@@ -58,7 +58,10 @@ class Reference:
         return replace(self, implementation=change(self.implementation))
 
     def with_output(self, change: Callable[[Array, Array], Array]) -> "Reference":
-        """Return a copy with the output ``change(right output, features)``."""
+        """Return a copy of the reference whose output is ``change(output, features)``.
+
+        ``output`` is that of the reference before the change.
+        """
         implementation = self.implementation
         return replace(
             self,
@@ -66,7 +69,10 @@ class Reference:
         )
 
     def with_hooks(self, change: Callable[[Hooks], Hooks]) -> "Reference":
-        """Return a copy of the reference with its hooks changed by ``change``."""
+        """Return a copy of the reference with its hooks changed by ``change``.
+
+        Hooks are the functions by which an encoding acts on attention.
+        """
         implementation = self.implementation
         return replace(self, implementation=lambda **own: change(implementation(**own)))
 
@@ -75,8 +81,9 @@ class Reference:
 class Mutant:
     """A known fault of kernels: name, description, and the change of the reference.
 
-    If ``start`` is not empty, ``change`` takes a number, too. The search for the number
-    begins at the values of ``start``.
+    ``change`` makes the wrong reference from the right one. If ``start`` is not empty,
+    ``change`` takes a number as well, which is fitted to a kernel's outputs, beginning
+    at the values of ``start``.
     """
 
     name: str
@@ -109,7 +116,10 @@ def _head_numbers(at: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _of_positions(axes: int | None) -> Iterator[Mutant]:
-    """Yield mutants with wrong positions, for any encoding that uses positions."""
+    """Yield mutants (known faults) with wrong positions, for encodings with positions.
+
+    ``axes`` is the number of coordinates of a position, ``None`` for plain numbers.
+    """
     yield Mutant("sign", "each position is negated", _at(lambda at: -at))
     yield Mutant("off by one", "each position is one too large", _at(lambda at: at + 1))
     yield Mutant("off by one", "each position is one too small", _at(lambda at: at - 1))
@@ -155,7 +165,11 @@ def _of_positions(axes: int | None) -> Iterator[Mutant]:
 def _of_options(
     encoding: EncodingRecord, options: Mapping[str, Any]
 ) -> Iterator[Mutant]:
-    """Yield mutants with one option as in another configuration of the encoding."""
+    """Yield mutants (known faults) in each of which one option has a wrong value.
+
+    The wrong values are those in the encoding's other catalog configurations (sets of
+    options), and for ``layout`` the other layout.
+    """
     for name, value in options.items():
         if not isinstance(value, str | bool | int) or name in ("heads", "d"):
             continue
@@ -172,7 +186,10 @@ def _of_options(
 def _of_numbers(
     encoding: EncodingRecord, options: Mapping[str, Any]
 ) -> Iterator[Mutant]:
-    """Yield mutants with a number to fit: base, attention factor, scale of angles."""
+    """Yield mutants (known faults) with an unknown number, to be fitted to a kernel.
+
+    The number is RoPE's base, the attention factor, or a factor of all positions.
+    """
     asked = signature(encoding.implementation("numpy")).parameters
     if "base" in asked and options.get("frequencies") is None:
         right = options.get("base", asked["base"].default)
@@ -214,7 +231,11 @@ def _from_tables(
     at: Array,
     **options: Any,
 ) -> Array:
-    """Rotate ``x`` with the right cosines and sines, combined by ``combine``."""
+    """Rotate ``x`` with right cosines and sines, but combine them by ``combine``.
+
+    ``implementation`` is the right rotation; it gives the cosines and sines at the
+    positions ``at``.
+    """
     width, layout = _rotated_width(x, options), options["layout"]
     a, b = pairs(width, layout=layout)
     first = np.zeros_like(x)
@@ -253,7 +274,10 @@ def _reordered(x, cos, sin, a, b, others):
 
 
 def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Yield mutants of encodings that rotate pairs of features."""
+    """Yield mutants (known faults) of encodings that rotate pairs of features.
+
+    ``options`` are those of the encoding.
+    """
     yield Mutant(
         "axis of tokens",
         "heads are counted in place of tokens: axis 1 is taken for axis 2",
@@ -289,7 +313,7 @@ def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
 
 
 def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Yield mutants of RoPE's frequencies and of the number of features it rotates."""
+    """Yield known faults (mutants) of RoPE's frequencies and its number of features."""
     r, base = options.get("rotary_dim") or d, options.get("base", 10000.0)
     changed = Reference.with_options
     if options.get("frequencies") is not None:
@@ -339,13 +363,19 @@ def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
 def _trailing(
     width: int, implementation: Change, x: Array, at: Array, **options: Any
 ) -> Array:
-    """Rotate the last ``width`` features by a reference that rotates the first."""
+    """Rotate the last ``width`` features by a reference that rotates the first.
+
+    The reference is ``implementation``, a NumPy function of features and positions.
+    """
     rolled = implementation(np.roll(x, width, -1), at, **options)
     return np.roll(rolled, -width, -1)
 
 
 def _summed(combine: Change) -> Callable[..., Reference]:
-    """Return a change that joins input and encoding by ``combine``, not by a sum."""
+    """Return a change of the reference: input and encoding are joined by ``combine``.
+
+    The right reference adds them.
+    """
 
     def change(reference: Reference, *value: float) -> Reference:
         def made(implementation: Change) -> Change:
@@ -360,7 +390,7 @@ def _summed(combine: Change) -> Callable[..., Reference]:
 
 
 def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Yield mutants of an encoding that is added to a model's input."""
+    """Yield mutants (known faults) of an encoding that is added to a model's input."""
     scaled, root = _summed(lambda x, e, c: x + c * e), math.sqrt(d)
     yield Mutant("factor", "the encoding is multiplied by {:.6g}", scaled, (1.0,))
     for text, combine in (
@@ -405,7 +435,10 @@ def _scaled(power: float) -> Callable[[Reference], Reference]:
 
 
 def _shifted_distance(step: int) -> Callable[[Reference], Reference]:
-    """Return a change of the reference that adds ``step`` to every distance."""
+    """Return a change of the reference that adds ``step`` to every distance.
+
+    The distance is that between a query and a key.
+    """
 
     def changed(hooks: Hooks) -> Hooks:
         def bias(tokens):
@@ -418,7 +451,11 @@ def _shifted_distance(step: int) -> Callable[[Reference], Reference]:
 
 
 def _masked_by_positions(hooks: Hooks) -> Hooks:
-    """Return hooks with a causal mask by positions, which is wrong in a packed row."""
+    """Return hooks with a causal mask by positions, which is wrong if texts are packed.
+
+    Hooks are the functions by which an encoding acts on attention. Positions begin
+    again at 0 in each packed text; the right mask goes by the order of tokens.
+    """
 
     def weights(scores, tokens):
         mask = tokens.mask
@@ -430,7 +467,10 @@ def _masked_by_positions(hooks: Hooks) -> Hooks:
 
 
 def _of_hooks(axes: int | None) -> Iterator[Mutant]:
-    """Yield mutants of an encoding that acts inside attention."""
+    """Yield mutants (known faults) of an encoding that acts inside attention.
+
+    ``axes`` is the number of coordinates of a position, ``None`` for plain numbers.
+    """
     for name, text, sign in (
         ("sign", "the bias has the opposite sign", -1),
         ("bias", "no bias is added", 0),
@@ -461,7 +501,7 @@ def _of_hooks(axes: int | None) -> Iterator[Mutant]:
 
 
 def mutants(case: Case) -> list[Mutant]:
-    """Return the mutants of the encoding that a test case is for."""
+    """Return the mutants (known faults) of the encoding that a test case is for."""
     encoding, options = CATALOG[case.name], case.options
     axes = None if encoding.axes is None else case.positions.shape[-1]
     found = [*_of_options(encoding, options), *_of_positions(axes)]
@@ -484,7 +524,10 @@ def mutants(case: Case) -> list[Mutant]:
 
 
 class MutatedCase:
-    """A test case with the results of a reference that a mutant changed."""
+    """A kernel's test case, with the results of a reference that has a known fault.
+
+    ``change`` makes this wrong reference from the right one.
+    """
 
     def __init__(self, case: Case, change: Callable[[Reference], Reference]):
         self.case, encoding = case, CATALOG[case.name]
@@ -506,7 +549,7 @@ class MutatedCase:
         )
 
     def output(self) -> Array:
-        """Return the changed reference's output, without computing bounds."""
+        """Return the wrong reference's output, without computing error bounds."""
         if isinstance(self.case.solution, Solution):
             x = self.case.inputs["x"]
             lead = self._at.ndim - 1 - (self._pair.encoding.axes is not None)
@@ -519,7 +562,7 @@ class MutatedCase:
     def solved(
         self, dtype: torch.dtype = torch.float64
     ) -> Solution | attention_hooks.Case:
-        """Return the changed reference's results, with bounds for a dtype's outputs."""
+        """Return the wrong reference's results, with error bounds for ``dtype``."""
         if isinstance(self.case.solution, Solution):
             return Solution(self._pair, self.case.inputs["x"], self._at)
         changed = self._changed
@@ -535,20 +578,28 @@ def coarsest(dtype: torch.dtype, angles: str) -> torch.dtype:
 
 @dataclass(frozen=True)
 class Outputs:
-    """A kernel's outputs for its test cases in one dtype."""
+    """A kernel's outputs for its test cases in one dtype.
+
+    ``cases`` and ``outs`` have the same order.
+    """
 
     cases: Sequence[Case]
     outs: Sequence[Array]
     dtype: torch.dtype
 
     def agree(self, change: Change, angles: str) -> bool:
-        """Return whether the outputs are a changed reference's, within its bounds."""
+        """Return whether the outputs are those of a wrong reference, within bounds.
+
+        ``change`` makes the wrong reference from the right one. ``angles`` is the dtype
+        that position times frequency may have.
+        """
         return self._near(change, angles) and self._within(change, angles)
 
     def _near(self, change: Change, angles: str) -> bool:
-        """True if all outputs are within 64 bounds of a changed reference's.
+        """True if all outputs are near those of the wrong reference of ``change``.
 
-        Nearly all changes fail at the first test case, so this is a quick test.
+        Near means within 64 times the largest error bound. Nearly all wrong references
+        fail at the first test case, so this is a quick test.
         """
         dtype = coarsest(self.dtype, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
@@ -574,8 +625,10 @@ class Outputs:
     def fitted(self, change: Change, start: Sequence[float]) -> float | None:
         """Return the number with which ``change`` explains the outputs, or ``None``.
 
-        The search starts at the value that fits the first case best. It minimizes the
-        squared differences of the cases near position 0, and then of all cases.
+        ``change`` makes a wrong reference from the right one and the number. The search
+        begins at the value of ``start`` that fits the first test case best. It
+        minimizes the squared differences in the test cases near position 0, and then in
+        all test cases.
         """
         first = [n for n, c in enumerate(self.cases) if np.abs(c.positions).max() < 10]
 
@@ -616,9 +669,10 @@ def _both(one: Change, other: Change, reference: Reference, *value: float) -> Re
 
 @dataclass(frozen=True)
 class Explanation:
-    """Mutants that explain a kernel's outputs, and the dtype of the kernel's angles.
+    """Mutants (known faults) that explain a kernel's outputs, and its angles' dtype.
 
-    ``case`` is the first test case of the configuration that fits.
+    ``names`` are the names of the faults, ``description`` is a sentence for a reader.
+    ``case`` is the first test case of the configuration (set of options) that fits.
     """
 
     names: tuple[str, ...]
@@ -630,7 +684,8 @@ class Explanation:
 def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation | None:
     """Return the fewest mutants that explain a kernel's outputs, or ``None``.
 
-    ``by_variant`` holds the outputs for each configuration. ``angles`` are dtypes, the
+    Mutants are known faults. ``by_variant`` holds the outputs for each configuration
+    (set of options) of the encoding. ``angles`` are the dtypes of angles to try, the
     finest first. With angles in bfloat16 nearly anything agrees, so only single mutants
     are tried.
     """
@@ -650,7 +705,8 @@ def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation
 class _Search:
     """Search for mutants that explain a kernel's outputs for one configuration.
 
-    The number of a mutant is fitted once and cached.
+    Mutants are known faults; a configuration is a set of options. The number that a
+    mutant may need is fitted once and cached.
     """
 
     def __init__(self, outputs: Outputs):
@@ -659,7 +715,11 @@ class _Search:
         self._table = sorted(table, key=lambda mutant: len(mutant.start))
 
     def first(self, count: int, angles: str) -> Explanation | None:
-        """Return the first ``count`` mutants that together explain the outputs."""
+        """Return the first ``count`` mutants that together explain the outputs.
+
+        Mutants are known faults. ``angles`` is the dtype that position times frequency
+        may have. The result is ``None`` if no mutants explain the outputs.
+        """
         for chosen in combinations(self._table, count):
             if (
                 len({m.name for m in chosen}) < count
@@ -687,9 +747,11 @@ class _Search:
             return False
 
     def _values(self, chosen, change: Change) -> list[float | None]:
-        """Return numbers to try for a mutant: the fitted one, after short roundings.
+        """Return numbers to try for mutants: the fitted one, after its roundings.
 
-        For mutants without a number the list is ``[None]``.
+        ``chosen`` are the mutants (known faults), ``change`` is their joint change of
+        the reference. The list is ``[None]`` if no mutant needs a number, and empty if
+        no number fits.
         """
         free = [mutant for mutant in chosen if mutant.start]
         if not free:

@@ -1,11 +1,12 @@
 """Test cases for kernels of every encoding: inputs, right outputs and error bounds.
 
-Each case has inputs that bfloat16 represents exactly, positions that kernels get wrong,
-and the output of the reference in float64, with the gradients of a fixed upstream to
-the inputs. ``pytest.mark.parametrize("case", cases("rope", layout="half"), ids=str)``
-makes a test of each. :func:`save` writes a file that NumPy alone can read, and so does
+Each test case has inputs that bfloat16 represents exactly, positions that kernels get
+wrong, and the output of the reference (the NumPy implementation in float64). It also
+has the gradients to the inputs for a fixed upstream gradient, that of a loss to the
+output. ``pytest.mark.parametrize("case", cases("rope", layout="half"), ids=str)`` makes
+a test of each. :func:`save` writes a file that NumPy alone can read, and so does
 ``python -m posedu.tools.kernels.oracle rope --out rope.npz`` from a command line.
-:mod:`posedu.tools.kernels.check` runs a kernel over the cases and names its fault.
+:mod:`posedu.tools.kernels.check` runs a kernel over the test cases and names its fault.
 
 An encoding that changes features maps a token affinely, so its gradient is exact: the
 transposed matrix of the reference. Attention's gradient is that of the PyTorch
@@ -47,7 +48,7 @@ SIZES = {"d", "heads", "tokens", "d_model"}  # options that the cases choose
 
 
 class OracleError(ValueError):
-    """Raised for arguments without test cases, or a kernel that cannot be called."""
+    """Raised if no test cases exist for the arguments, or a kernel cannot be called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,10 @@ class Case:
     Parameters
     ----------
     id
-        The options, and the difficulty of the case.
+        The options, and the name of what is hard in this test case, such as "packed".
     name, options
-        The encoding, and the keywords of its reference.
+        The encoding's name in the catalog, and the keywords of its reference, the NumPy
+        implementation.
     inputs
         ``x`` ``[batch, heads, tokens, d]`` (``[batch, tokens, d_model]`` for an
         encoding that is added to a model's input); or ``q``, ``k`` and ``v``, and the
@@ -68,11 +70,14 @@ class Case:
     positions
         ``[batch, tokens]``, or ``[batch, tokens, axes]``.
     parameters
-        Trained or drawn numbers, by the names of the reference.
+        Numbers that the encoding trains or draws, by their names in the reference.
     causal
         Whether attention is causal; ``None`` if the encoding is outside attention.
     expected, upstream, gradients
-        The output; the upstream gradient; the gradient to each input. All float64.
+        The right output; the upstream gradient (that of a loss to the output); the
+        gradient to each input. All are float64.
+    solution
+        The reference's results, from which error bounds are computed.
     """
 
     id: str
@@ -113,9 +118,9 @@ class Case:
     def gradient_used(self, gradients: Arrays, dtype, angles, tables) -> np.ndarray:
         """Return the error of a kernel's gradients as a share of the error's bound.
 
-        For features there is a share for each entry; for attention it is the share of
-        the slope along a direction of all inputs. Other arguments are as in
-        :meth:`bound`.
+        ``gradients`` has an array for each input. If the encoding changes features,
+        there is a share for each entry; if it acts inside attention, a share for the
+        slope along a direction of all inputs. The dtypes are those of :meth:`bound`.
         """
         if isinstance(self.solution, Solution):
             bound = self.solution.gradient_bound(dtype, as_dtype(angles), tables)
@@ -129,10 +134,11 @@ class Case:
 
 
 class Solution:
-    """The reference's output and gradient for features and positions, with bounds.
+    """The reference's output and gradient for features at positions, with error bounds.
 
-    They are computed by rows. A row is a sequence of the batch. If ``positions`` are
-    ``[batch, heads, tokens]``, as in one mutant, a row is one head of a sequence.
+    The reference is the NumPy implementation in ``pair``. It is run row by row. A row
+    is a sequence of the batch; if ``positions`` are ``[batch, heads, tokens]``, as in
+    one mutant (known fault of kernels), a row is one head of a sequence.
     """
 
     def __init__(self, pair: Pair, x: np.ndarray, positions: np.ndarray):
@@ -150,7 +156,10 @@ class Solution:
         return gradient
 
     def bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
-        """Return the output's error bound for dtypes of output, angles and tables."""
+        """Return the output's error bound for dtypes of output, angles and tables.
+
+        Angles are positions times frequencies; tables are those of cosines and sines.
+        """
         return self._bound(self._sizes, dtypes)
 
     def gradient_bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
@@ -175,12 +184,12 @@ class Solution:
 
 
 def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
-    """Return a dtype, given by itself or by name, if bounds are derived for it.
+    """Return the dtype that is given, or named, if error bounds are derived for it.
 
     Raises
     ------
     OracleError
-        Bounds are not derived for this dtype.
+        Error bounds are not derived for this dtype.
     """
     known = {str(t).removeprefix("torch."): t for t in DTYPES}
     found = known.get(dtype, dtype) if isinstance(dtype, str) else dtype
@@ -190,13 +199,15 @@ def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
 
 
 def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
-    """Return the catalog configurations of an encoding, changed by ``options``.
+    """Return an encoding's configurations in the catalog, with ``options`` replaced.
+
+    A configuration is a set of options of the encoding.
 
     Raises
     ------
     OracleError
-        The catalog has no such encoding, there are no cases for it, or it has no such
-        options.
+        The catalog has no such encoding, there are no test cases for the encoding, or
+        it has no such options.
     """
     able = [n for n, e in CATALOG.items() if e.kind in KINDS]
     if not isinstance(name, str) or name not in CATALOG:
@@ -235,18 +246,20 @@ def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
 
 
 def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...]:
-    """Return hard test cases of an encoding, for every configuration with the options.
+    """Return test cases of an encoding, for every configuration that has the options.
+
+    A configuration is a set of options in the encoding's catalog record.
 
     Parameters
     ----------
     name
         A key of ``posedu.catalog.CATALOG``.
     d
-        The head dimension. Default: the least that the encoding takes from 16 on, or
-        from 4 on inside attention.
+        The head dimension. Default: the least one that the encoding takes, from 16 on,
+        or from 4 on if the encoding acts inside attention.
     **options
         Options of the encoding, such as ``layout="half"`` or ``base=500000.0``. Options
-        that are not given are those of each configuration of the record in turn.
+        that are not given are those of each configuration in turn.
 
     Raises
     ------
@@ -265,7 +278,10 @@ def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...
 
 
 def cases_of(encoding: EncodingRecord, variant: Variant, d: int | None) -> list[Case]:
-    """Return the test cases of one configuration of an encoding."""
+    """Return the test cases of one configuration (set of options) of an encoding.
+
+    ``d`` is the head dimension; by default it is chosen as in :func:`cases`.
+    """
     unit = encoding.divisor(variant)
     if d is None:
         least = max(WIDTH[encoding.kind], 2 * sum(variant.keywords.get("sections", ())))
@@ -314,7 +330,11 @@ def _feature_cases(
 
 
 def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool]]:
-    """Yield each hard input's name, positions and heads, and if magnitudes vary."""
+    """Yield for each test case its name, its positions and its number of heads.
+
+    The fourth item says whether features have very different magnitudes. ``axes`` is
+    the number of coordinates of a position, ``None`` for plain numbers.
+    """
     lines = {
         "consecutive": [[0, 1, 2, 3, 4, 5, 6]],
         "after a prefix of 37": [[37, 38, 39, 40]],
@@ -334,7 +354,10 @@ def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool
 
 
 def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:
-    """Return positions, or points whose ``axes`` coordinates differ between axes."""
+    """Return ``rows`` of positions, or points with ``axes`` coordinates made of them.
+
+    The coordinates of the points differ. If ``axes`` is ``None``, ``rows`` is returned.
+    """
     if axes is None:
         return rows
     return np.stack(
@@ -430,9 +453,10 @@ KEYS = {
 def save(
     name: str, path: str | Path, *, d: int | None = None, **options: Any
 ) -> tuple[Case, ...]:
-    """Write an encoding's test cases as an ``.npz`` in one step, and return them.
+    """Write an encoding's test cases to an ``.npz`` file, and return the test cases.
 
-    ``json.loads(str(numpy.load(path)["README"]))`` describes the file: ``keys``
+    The file is written completely or not at all.
+    ``json.loads(str(numpy.load(path)["README"]))`` describes its content: ``keys``
     (:data:`KEYS`), and for each of ``cases`` its id, options and whether it is causal.
 
     Raises
@@ -491,6 +515,8 @@ def _arrays(case: Case) -> Iterator[tuple[str, np.ndarray]]:
 
 def parse_options(given: Sequence[str]) -> dict[str, Any]:
     """Parse options of a command line: ``layout=half base=5e5 sections=16,24,24``.
+
+    A value that is no Python literal is taken as text.
 
     Raises
     ------

@@ -28,7 +28,7 @@ from posedu.torch.encoding import Encoding
 class CAPE(SampledPositions):
     """Augmented positions, λ (τ + Δ + ε) in training, τ in evaluation.
 
-    arXiv 2106.03143. Give it as ``input`` of a
+    arXiv 2106.03143. Give the module as ``input`` of a
     :class:`posedu.torch.transformer.Transformer`. Equation ``def-cape``.
 
     Parameters
@@ -73,7 +73,10 @@ class CAPE(SampledPositions):
         self.normalize = require_bool("normalize", normalize)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """Draw Δ, ε and λ of each row: ``shift``, ``jitter``, ``scale``, in float64."""
+        """Draw the float64 random numbers Δ, ε and λ for each of ``rows`` sequences.
+
+        The result is a dictionary of ``shift`` (Δ), ``jitter`` (ε) and ``scale`` (λ).
+        """
         require_sizes(rows, tokens)
         signed = [2 * self.uniform(rows, n, device=device) - 1 for n in (1, tokens, 1)]
         return {
@@ -90,7 +93,11 @@ class CAPE(SampledPositions):
         jitter: Float[Tensor, "rows tokens"],
         scale: Float[Tensor, "rows 1"],
     ) -> Float[Tensor, "_ tokens"]:
-        """Return λ (τ + Δ + ε), in float64, for ``[tokens]`` or ``[rows, tokens]``."""
+        """Return the augmented positions λ (τ + Δ + ε) of ``positions`` τ, in float64.
+
+        Positions are ``[tokens]`` or ``[rows, tokens]``; ``shift`` is Δ, ``jitter`` ε
+        and ``scale`` λ.
+        """
         draws = {"shift": shift, "jitter": jitter, "scale": scale}
         for name, draw in draws.items():
             require_floats(name, draw)
@@ -108,14 +115,14 @@ class CAPE(SampledPositions):
     def evaluation_positions(
         self, positions: Shaped[Tensor, "*rows tokens"]
     ) -> Shaped[Tensor, "*rows tokens"]:
-        """Return the positions; normalized ones in float64, with a mean of 0."""
+        """Return positions, less their mean (in float64) if ``normalize`` is true."""
         if not self.normalize:
             return positions
         at = positions.to(torch.float64)
         return at - at.mean(-1, keepdim=True)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"max_shift={self.max_shift:g}, max_jitter={self.max_jitter:g}, "
             f"max_scale={self.max_scale:g}, normalize={self.normalize}"

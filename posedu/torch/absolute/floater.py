@@ -31,7 +31,7 @@ STATES = ("q", "k", "v")
 
 
 class VectorField(nn.Module):
-    """The right-hand side h(t, p) of the ODE, which all layers share.
+    """Right-hand side h(t, p) of FLOATER's ODE, which all layers share.
 
     Equation ``def-floater-field``.
 
@@ -58,23 +58,24 @@ class VectorField(nn.Module):
     def forward(
         self, t: Tensor | float, p: Float[Tensor, "*states width"]
     ) -> Float[Tensor, "*states width"]:
-        """Return h(t, p), for any solver: your own, or torchdiffeq's."""
+        """Return the slope h(t, p), for any solver: your own, or torchdiffeq's."""
         z = p @ self.inner[:, :-1].T + t * self.inner[:, -1] + self.inner_bias
         hidden = z.relu() @ self.outer[:, :-1].T
         return hidden + t * self.outer[:, -1] + self.outer_bias
 
     def extra_repr(self) -> str:
-        """The width, for the printed module."""
+        """Return the width as text, which ``print(module)`` shows."""
         return f"{self.width}"
 
 
 class FLOATER(Encoding):
     """Neural ODE positions, added to queries, keys and values (arXiv 2003.09229).
 
-    It is the paper's form that is compatible with trained models, which was released: a
-    differential equation p' = h(t, p) gives the biases of the three projections. Each
-    layer and projection has a p(0) of its own, and one h serves all: give the ``field``
-    of the first layer's encoding to the others. Equation ``def-floater-hooks``.
+    This is the released form, compatible with trained models: a differential equation
+    p' = h(t, p) gives the biases of the three projections. Each layer and projection
+    has its own p(0), and one h serves all layers: give the ``field`` of the first
+    layer's encoding to the encodings of the other layers. Equation
+    ``def-floater-hooks``.
 
     Each call integrates from position 0, step by step, in float64 whatever the dtype of
     the activations; so does each call that decodes one token. The gradient is that of
@@ -156,7 +157,10 @@ class FLOATER(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> Float[Tensor, "*rows tokens 3 width"]:
-        """Vectors of queries, keys and values at each position. ``def-floater``."""
+        """Return the vectors p that are added to q, k and v at each position.
+
+        Equation ``def-floater``.
+        """
         require_float_dtype("dtype", dtype)
         return self._at(positions, self.start, dtype).to(dtype)
 
@@ -166,7 +170,11 @@ class FLOATER(Encoding):
         start: Float[Tensor, "states width"],
         dtype: torch.dtype,
     ) -> Float[Tensor, "*rows states width"]:
-        """Integrate in float32 or better; in ``dtype``, results have finite squares."""
+        """Return the ODE's solution at each position, float32 or wider.
+
+        ``start`` are the states at position 0. Solutions whose squares would overflow
+        in ``dtype`` are refused.
+        """
         h = self.field
         weights = h.inner, h.inner_bias, h.outer, h.outer_bias
         positions = from_list(positions, start.device)
@@ -197,19 +205,19 @@ class FLOATER(Encoding):
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
     ]:
-        """Add its vector to each query and key; each sum is rounded once."""
+        """Add the vector of its position to each query and key; round once."""
         of_q, of_k = self._at(positions, self.start[:2], q.dtype).unbind(-2)
         return _added(q, of_q), _added(k, of_k)
 
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d"]:
-        """Add its vector to each value."""
+        """Add the vector of its position to each value."""
         (of_v,) = self._at(positions, self.start[2:], v.dtype).unbind(-2)
         return _added(v, of_v)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.heads}, {self.d}, tableau={self.tableau!r}, delta={self.delta:g}, "
             f"steps={self.steps}"

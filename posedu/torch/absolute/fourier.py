@@ -1,4 +1,4 @@
-"""Fourier features as modules: of fixed random frequencies, and of trained ones."""
+"""Fourier features as modules, with fixed random or with trained frequencies."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ Frequencies = (
 
 
 class FourierFeatures(Encoding):
-    """Base class: features of a position, by frequencies that no cast rounds.
+    """Base class of Fourier features, whose frequencies no cast of the module rounds.
 
     Angles, features and encodings are float64, rounded once to the dtype of the input
     vectors. A subclass registers ``frequencies``, ``[pairs]`` for positions
@@ -74,22 +74,23 @@ class FourierFeatures(Encoding):
 
     @property
     def axes(self) -> int | None:
-        """The number of coordinates of a position, ``None`` where it is a number."""
+        """Number of coordinates of a position; ``None`` if a position is a number."""
         shape = self.frequencies.shape
         return None if len(shape) == 1 else self.groups * shape[1]
 
     @property
     def position_shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Trailing axes of one position: none where it is a number."""
+        """Shape of one position: ``(axes,)``, or ``()`` if a position is a number."""
         return () if self.axes is None else (self.axes,)
 
     def features(
         self, positions: Positions, *, device: Device = None
     ) -> Float[Tensor, "*rows_tokens_and_groups features"]:
-        """γ of each position, in float64. Equation ``def-fourier-features``.
+        """Return the Fourier features γ of each position, in float64.
 
-        With an axis of groups where there are several. ``device`` matters for a range
-        or a list only.
+        Equation ``def-fourier-features``. If the coordinates form several groups, the
+        result has an axis of groups. ``device`` matters only for positions in a range
+        or a list.
         """
         return self._features(self._require_shape(positions, device), device)
 
@@ -100,10 +101,10 @@ class FourierFeatures(Encoding):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
-        """The vectors that :meth:`embed` adds at ``positions``, in ``dtype``.
+        """Return the vectors that :meth:`embed` adds at ``positions``, in ``dtype``.
 
-        ``[..., tokens]`` or ``[..., tokens, axes]``. ``device`` matters for a range or
-        a list only.
+        Positions are ``[..., tokens]`` or ``[..., tokens, axes]``. ``device`` matters
+        only for positions in a range or a list.
         """
         require_float_dtype("dtype", dtype)
         return self._encode(self._require_shape(positions, device), dtype, device)
@@ -113,8 +114,9 @@ class FourierFeatures(Encoding):
     ) -> Float[Tensor, "*batch tokens d_model"]:
         """Add the encoding of its position to each vector, in x's dtype.
 
-        ``positions`` is a range or ``[tokens]`` where they are numbers,
-        ``[tokens, axes]`` where they are points; or either for each row of a batch.
+        ``positions`` is a range or ``[tokens]`` where positions are numbers,
+        ``[tokens, axes]`` where they are points; or one of the last two with a batch
+        axis in front.
         """
         require_floats("x", x)
         if x.shape[-1:] != (self.d_model,):
@@ -186,7 +188,7 @@ class FourierFeatures(Encoding):
         return super()._apply(apply_unrounded, recurse)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d_model}, axes={self.axes}, unit={self.unit!r}, "
             f"layout={self.layout!r}, first={self.first!r}, "
@@ -197,8 +199,8 @@ class FourierFeatures(Encoding):
 class FourierRandom(FourierFeatures):
     """Fixed random Fourier features (arXiv 2006.10739 §4), added to the input.
 
-    The paper gives them to a network: for that use :meth:`table`. Frequencies are a
-    buffer: saved, moved, not trained, and not rounded when the module is cast.
+    The paper gives the features to a network: for that use :meth:`table`. Frequencies
+    are a buffer: saved, moved, not trained, and not rounded when the module is cast.
     Equation ``def-fourier-embed``.
 
     Parameters
@@ -217,8 +219,8 @@ class FourierRandom(FourierFeatures):
         Seed of the frequencies, drawn on the CPU, apart from PyTorch's own state.
         Default 0.
     frequencies
-        Given instead of drawn: ``[d_model / 2]`` or ``[d_model / 2, axes]``, as a
-        tensor, a NumPy array or lists.
+        Frequencies to use instead of drawn ones: ``[d_model / 2]`` or
+        ``[d_model / 2, axes]``, as a tensor, a NumPy array or lists.
 
     Raises
     ------
@@ -256,9 +258,9 @@ class FourierRandom(FourierFeatures):
 class FourierLearned(FourierFeatures):
     """Learnable Fourier features (arXiv 2106.02795 Algorithm 1), added to the input.
 
-    Trained frequencies, and W₂ GELU(W₁ γ + b₁) + b₂ of their features, whose
-    parameters all groups share. Frequencies stay float32 or wider when the module is
-    cast. Equation ``def-fourier-learned``.
+    The module adds W₂ GELU(W₁ γ + b₁) + b₂ of the features γ of trained frequencies;
+    all groups share the parameters. Frequencies stay float32 or wider when the module
+    is cast. Equation ``def-fourier-learned``.
 
     Parameters
     ----------
@@ -272,7 +274,7 @@ class FourierLearned(FourierFeatures):
         See :func:`posedu.numpy.absolute.fourier_features`. The paper: ``"radians"``,
         ``"half"``, ``"cos"``, ``"features"``.
     groups
-        Number of groups of coordinates, each encoded to its own part of d_model.
+        Number of groups of coordinates, each encoded to a slice of d_model of its own.
         Default 1.
     axes
         Coordinates of a position, a multiple of ``groups``; ``None``, the default, for
@@ -336,12 +338,12 @@ class FourierLearned(FourierFeatures):
         return encoded.flatten(-2) if self.groups > 1 else encoded
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{super().extra_repr()}, groups={self.groups}"
 
 
 def _affine(layer: nn.Linear, x: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows m"]:
-    """The layer in float64, under autocast too."""
+    """Apply a linear layer in the dtype of ``x`` (float64), under autocast too."""
     return x @ layer.weight.to(x.dtype).mT + layer.bias.to(x.dtype)
 
 
@@ -352,7 +354,7 @@ def drawn_or_given(
     seed: int,
     frequencies: Frequencies | None,
 ) -> Float[Tensor, "pairs *axes"]:
-    """Frequencies in float32 or float64: drawn from N(0, σ²), or a copy of those given.
+    """Return frequencies, drawn from N(0, σ²) or copied, in float32 or float64.
 
     Raises
     ------

@@ -32,12 +32,13 @@ from posedu.torch.encoding import Encoding
 
 
 class Table(Encoding):
-    """Base class: the row of each position, and a rule for positions past the last.
+    """Base class of embedding tables, with a rule for positions beyond the table.
 
-    A subclass makes ``table``, ``[tokens, d_model]``, and overrides the hook by which
-    its rows are added. Positions are checked to have a row where they are a range or on
-    a CPU, and not under ``torch.compile``. Elsewhere the check would make the host
-    wait, and the look-up itself refuses positions without a row, in fewer words.
+    A subclass makes ``table``, ``[tokens, d_model]``, and overrides the hook (method of
+    an encoding that a model calls) by which its rows are added. Positions in a range or
+    on a CPU are checked to lie in the table, except under ``torch.compile``. Elsewhere
+    the check would make the host wait for the device; there the look-up itself refuses
+    positions outside the table, with a shorter message.
     """
 
     d_model: int
@@ -56,9 +57,10 @@ class Table(Encoding):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
-        """Return the row of each position, in ``dtype``.
+        """Return the table's row of each position, in ``dtype``.
 
-        ``device`` matters for a range or a list only, and defaults to the table's.
+        ``device`` matters only for positions in a range or a list, and defaults to the
+        device of the table.
         """
         require_float_dtype("dtype", dtype)
         device = self.table.device if device is None else device
@@ -69,7 +71,7 @@ class Table(Encoding):
     def forward(
         self, x: Float[Tensor, "*batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "*batch tokens d_model"]:
-        """Add the row of its position to each vector; the sum is in x's dtype.
+        """Add the table row of its position to each vector of ``x``, in x's dtype.
 
         ``positions`` is a range, ``[tokens]`` or ``[batch, tokens]``.
         """
@@ -111,12 +113,16 @@ class Table(Encoding):
             )
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d_model}, {self.tokens} tokens, beyond={self.beyond!r}"
 
 
 class Trained(Table):
-    """A table whose rows are parameters; each subclass overrides one hook."""
+    """Table of trained vectors, one for each position.
+
+    A subclass overrides the hook (method that a model calls) by which the vectors are
+    added.
+    """
 
     def __init__(
         self,
@@ -170,9 +176,9 @@ class Learned(Trained):
 class LearnedPerLayer(Trained):
     """A trained vector for each position and layer, added to the layer's input.
 
-    arXiv 1808.04444, "Positional Embeddings". Each layer of a model has a table of its
-    own: give :class:`posedu.torch.transformer.Transformer` a list of them. The vectors
-    stay in the residual stream. Arguments and errors as :class:`Learned`. Equation
+    arXiv 1808.04444, "Positional Embeddings". Each layer of a model has its own table:
+    give :class:`posedu.torch.transformer.Transformer` a list of them. The vectors stay
+    in the residual stream. Arguments and errors as :class:`Learned`. Equation
     ``def-learned-per-layer``.
     """
 
@@ -214,14 +220,14 @@ class Random(Table):
 class BERTInput(nn.Module):
     """BERT's input: adds positions and segments, then normalizes the sum.
 
-    It is a part of a model, before its layers:
+    This module comes before the layers of a model:
     ``Transformer(…)(bert_input(x, positions, segments))``. Equation
     ``def-learned-bert``.
 
     Parameters
     ----------
     positions
-        The table of positions.
+        The table of position vectors.
     segments
         Number of segments with a vector (BERT: 2), ``None`` for none.
     norm
@@ -269,12 +275,12 @@ class BERTInput(nn.Module):
         positions: Positions,
         segments: Int[Tensor, "*batch tokens"] | None = None,
     ) -> Float[Tensor, "*batch tokens d_model"]:
-        """Return the sum, normalized if there is a norm, in x's dtype.
+        """Add position and segment vectors to x; normalize if ``norm``; keep the dtype.
 
         Raises
         ------
         TypeError, ValueError
-            As the table of positions; segments given to a model without them, or
+            Errors of the position table; segments given to a model without them, or
             missing, of another shape, not integers or without a row.
         """
         x = self.positions.embed(x, positions)
@@ -291,7 +297,7 @@ class BERTInput(nn.Module):
 
 
 def _normed(norm: nn.LayerNorm, x: Tensor) -> Tensor:
-    """Normalize in float32 or better, and round once to x's dtype."""
+    """Apply a layer norm in float32 or better; round once to the dtype of ``x``."""
     wide = torch.promote_types(x.dtype, torch.float32)
     weight, bias = (t.to(wide) for t in (norm.weight, norm.bias))
     shape = norm.normalized_shape

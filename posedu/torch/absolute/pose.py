@@ -1,4 +1,4 @@
-"""PoSE: two chunks of positions with a skip between them."""
+"""PoSE: positions in two chunks with a random skip between them, in training."""
 
 from typing import Any
 
@@ -26,22 +26,23 @@ from posedu.torch.encoding import Encoding
 class PoSE(SampledPositions):
     """Positions with a skip in training, unchanged in evaluation (arXiv 2309.10400).
 
-    Two chunks, as in the released code. That code takes the tokens of the second chunk
-    from anywhere after the first, whatever the skip; here the caller gives the tokens.
-    Give it as ``input`` of a :class:`posedu.torch.transformer.Transformer`. Equation
-    ``def-pose``.
+    There are two chunks, as in the released code. That code takes the tokens of the
+    second chunk from anywhere after the first, whatever the skip; here the caller gives
+    the tokens. Give the module as ``input`` of a
+    :class:`posedu.torch.transformer.Transformer`. Equation ``def-pose``.
 
     Parameters
     ----------
     window
-        W: positions stay below it.
+        W: positions stay below W.
     inner, generator
         As :class:`posedu.torch.absolute.CAPE`.
 
     Raises
     ------
     TypeError, ValueError
-        A window that is no positive integer; when called, more tokens than that.
+        A window that is no positive integer; when called, more tokens than
+        ``window``.
     """
 
     def __init__(
@@ -55,7 +56,11 @@ class PoSE(SampledPositions):
         self.window = require_dimension("window", window, 1)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """Draw each row's ``cut``, 1 … ⌈n/2⌉ for n tokens, and ``skip``, 0 … W − n."""
+        """Draw, for each sequence of n tokens, ``cut`` and ``skip``.
+
+        ``cut``, the first position of the second chunk, is 1 to ⌈n/2⌉; ``skip`` is 0 to
+        W − n, for the window W. The result is a dictionary of the two.
+        """
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
             require_room(tokens, "window", self.window)
@@ -75,7 +80,7 @@ class PoSE(SampledPositions):
         cut: Int[Tensor, "rows 1"],
         skip: Int[Tensor, "rows 1"],
     ) -> Shaped[Tensor, "_ tokens"]:
-        """Add the skip from the cut on; integers stay integers."""
+        """Add ``skip`` to the positions from ``cut`` on; integers stay integers."""
         device = getattr(cut, "device", None)
         positions = from_list(positions, device)
         require_positions(positions)
@@ -92,5 +97,5 @@ class PoSE(SampledPositions):
         return at + skip * (at >= cut)
 
     def extra_repr(self) -> str:
-        """The convention, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.window}"

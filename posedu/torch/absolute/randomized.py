@@ -29,11 +29,11 @@ from posedu.torch.encoding import Encoding
 
 
 class Randomized(SampledPositions):
-    """Randomized positions: the i-th smallest of a sample for i (arXiv 2305.16843).
+    """Randomized positions: the i-th token gets the i-th smallest of a random sample.
 
-    They are sampled in training and in evaluation, as in the paper's code. Give it as
-    ``input`` of a :class:`posedu.torch.transformer.Transformer`. Equation
-    ``def-randomized``.
+    arXiv 2305.16843. Positions are sampled in training and in evaluation, as in the
+    paper's code. Give the module as ``input`` of a
+    :class:`posedu.torch.transformer.Transformer`. Equation ``def-randomized``.
 
     Parameters
     ----------
@@ -68,10 +68,11 @@ class Randomized(SampledPositions):
         self.per = require_choice("per", per, SampledPer)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """Draw the ``sample`` of each row, or one for all, sorted.
+        """Draw a sorted ``sample`` of positions for each sequence, or one for all.
 
-        It holds the indices of the smallest of ``limit`` random numbers. All sets are
-        equally probable, up to ties among float64 numbers.
+        The result is a dictionary of the sample alone. A sample holds the indices of
+        the smallest of ``limit`` random numbers. All sets are equally probable, up to
+        ties among float64 numbers.
         """
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
@@ -87,7 +88,7 @@ class Randomized(SampledPositions):
         """Return the i-th smallest of the sample for each position i, counted from 0.
 
         On a CPU, and not under ``torch.compile``, positions outside the sample and
-        samples with a number twice are refused.
+        samples that hold a number twice are refused.
         """
         if not isinstance(sample, Tensor) or sample.ndim != 2:
             raise ValueError(f"sample must be a tensor [rows, n], got {sample!r}")
@@ -124,5 +125,5 @@ class Randomized(SampledPositions):
             )
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.limit}, per={self.per!r}"

@@ -1,4 +1,4 @@
-"""Base class of augmented and randomized positions, which are sampled for each call."""
+"""Base class of augmented and randomized positions, sampled in each forward call."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from posedu.torch.encoding import Encoding, Sizes
 
 
 class SampledPositions(Encoding):
-    """Positions that a model changes once per call, by random numbers drawn for it.
+    """Positions that a model changes once per forward call, by random numbers.
 
-    Positions are integers or float64 and so are the results, whatever the dtype of the
+    Positions, given and changed, are integers or float64, whatever the dtype of the
     model. A subclass defines ``draw`` and ``place``. ``in_evaluation`` is true where
-    positions are changed in evaluation too, ``takes_indices`` where they must be the
-    indices 0, 1, … of tokens.
+    positions are changed in evaluation too, ``takes_indices`` where positions must be
+    the indices 0, 1, … of tokens.
 
-    With a cache, the draws of one sequence must be the same in every call: draw once
-    for all its tokens, give the results as positions and leave this module out.
+    With a cache, the random numbers of one sequence must be the same in every call:
+    draw once for all tokens, give the changed positions and leave this module out.
     """
 
     in_evaluation = False
@@ -37,13 +37,13 @@ class SampledPositions(Encoding):
         self.inner, self.generator = inner, generator
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless a layer fits the inner encoding."""
+        """Raise unless a layer fits the encoding ``inner`` of the changed positions."""
         super().require(layer)
         if self.inner is not None:
             self.inner.require(layer)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """Draw random numbers for each of ``rows`` sequences, by name."""
+        """Return a dict of random numbers drawn for each of ``rows`` sequences."""
         raise NotImplementedError
 
     def place(self, positions: Positions, **draws: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class SampledPositions(Encoding):
         raise NotImplementedError
 
     def evaluation_positions(self, positions: Tensor) -> Tensor:
-        """Return the positions of evaluation, which draws no random numbers."""
+        """Return the positions used in evaluation, without random numbers."""
         return positions
 
     def locate(
@@ -59,7 +59,11 @@ class SampledPositions(Encoding):
         positions: Shaped[Tensor, "rows tokens"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Shaped[Tensor, "_ tokens"]:
-        """Draw numbers for each sequence and place tokens; see ``in_evaluation``."""
+        """Return changed positions, by random numbers drawn for each sequence.
+
+        In evaluation the result is that of :meth:`evaluation_positions`, unless
+        ``in_evaluation`` is true.
+        """
         if not (self.training or self.in_evaluation):
             return self.evaluation_positions(positions)
         draws = self.draw(len(x), positions.shape[-1], device=positions.device)
@@ -68,11 +72,14 @@ class SampledPositions(Encoding):
     def embed(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Encode the changed positions in the input, if an inner encoding does so."""
+        """Apply ``embed`` of the encoding ``inner`` at the changed positions.
+
+        Without ``inner``, ``x`` is returned unchanged.
+        """
         return x if self.inner is None else self.inner.embed(x, positions)
 
     def uniform(self, *shape: int, device: Any) -> Float[Tensor, "*shape"]:
-        """Draw numbers from 0 to 1, in float64."""
+        """Draw uniform random numbers in [0, 1), in float64."""
         options = {"dtype": torch.float64, "device": device}
         if self.generator is None:
             return torch.rand(shape, **options)
@@ -80,7 +87,7 @@ class SampledPositions(Encoding):
 
 
 def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
-    """Raise unless a draw is on the device of the positions."""
+    """Raise unless the random numbers ``draw`` are on the device of the positions."""
     if draw.device != positions.device:
         raise ValueError(
             f"{name} is on {draw.device}, the positions on {positions.device}; move "
@@ -91,9 +98,10 @@ def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
 def require_draws(
     positions: Tensor, of_rows: dict[str, Tensor], of_tokens: dict[str, Tensor]
 ) -> None:
-    """Raise unless draws are ``[rows, 1]`` or ``[rows, tokens]``, as positions are.
+    """Raise unless random numbers have the shape that the positions need.
 
-    They must be on the device of the positions and have as many rows, or one for all.
+    ``of_rows`` must be ``[rows, 1]``, ``of_tokens`` ``[rows, tokens]``, on the device
+    of the positions, with as many rows as the positions, or one for all.
     """
     if positions.ndim not in (1, 2):
         raise ValueError(
@@ -125,7 +133,7 @@ def require_integers(name: str, draw: Tensor) -> None:
 
 
 def require_sizes(rows: int, tokens: int) -> None:
-    """Raise unless the numbers of rows and of tokens are counts."""
+    """Raise unless ``rows`` and ``tokens`` are integers of at least 0."""
     if not torch.compiler.is_compiling():
         require_count("rows", rows)
         require_count("tokens", tokens)

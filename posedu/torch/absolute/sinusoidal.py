@@ -1,4 +1,4 @@
-"""Sinusoidal encodings as a module."""
+"""Sinusoidal encodings, added to the input, as a PyTorch module."""
 
 import torch
 from jaxtyping import Float
@@ -74,10 +74,10 @@ class Sinusoidal(Encoding):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
-        """Return PE of each position. Equation ``def-sinusoidal``.
+        """Return the sinusoidal vector of each position. Equation ``def-sinusoidal``.
 
-        Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
-        a tensor of positions is on its own.
+        Angles are float64 whatever ``dtype`` is. ``device`` matters only for positions
+        in a range; a tensor of positions stays on its own device.
         """
         require_float_dtype("dtype", dtype)
         positions = from_list(positions, device)
@@ -99,7 +99,7 @@ class Sinusoidal(Encoding):
     def embed(
         self, x: Float[Tensor, "*batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "*batch tokens d_model"]:
-        """Add the encoding of its position to each vector; the sum is in x's dtype.
+        """Add the sinusoidal vector of its position to each vector, in x's dtype.
 
         ``positions`` is a range, ``[tokens]`` or ``[batch, tokens]``.
         """
@@ -114,7 +114,7 @@ class Sinusoidal(Encoding):
     forward = embed
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d_model}, layout={self.layout!r}, base={self.base:g}, "
             f"spacing={self.spacing!r}"

@@ -13,9 +13,10 @@ from posedu.torch.encoding import Tokens
 def alibi_slopes(
     heads: int, *, slopes: ALiBiSlopes, device: Device = None
 ) -> Float[Tensor, "heads"]:
-    """Return the slopes m_h in float64. Equation ``def-alibi-slopes``.
+    """Return ALiBi's slope m_h of each head, in float64. Equation ``def-alibi-slopes``.
 
-    See :func:`posedu.numpy.bias.alibi_slopes`, which states the two ``slopes``.
+    See :func:`posedu.numpy.bias.alibi_slopes`, which explains the two values of
+    ``slopes``.
     """
     require_dimension("heads", heads, 1)
     require_choice("slopes", slopes, ALiBiSlopes)
@@ -73,7 +74,10 @@ class ALiBi(ByDistance):
         tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "key_rows heads keys"]]
         | None
     ):
-        """Return −m i and m j."""
+        """Return query terms −m i and key terms m j, whose sum is the bias −m (i − j).
+
+        ``None`` unless ``sides`` is ``"causal"``.
+        """
         if self.sides != "causal":
             return None
         m = self._slopes(tokens.q.device)
@@ -83,7 +87,12 @@ class ALiBi(ByDistance):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """Return −m times the offset, or times the distance on both sides or on one."""
+        """Return the bias of each offset, for each head.
+
+        Causal: −m times the offset. Symmetric: −m times the distance. One-sided: as
+        symmetric, but −∞ for later keys in the first half of the heads and for earlier
+        keys in the second half.
+        """
         steps = offsets.flatten()
         signed = steps if self.sides == "causal" else steps.abs()
         bias = -self._slopes(offsets.device) * signed
@@ -94,5 +103,5 @@ class ALiBi(ByDistance):
         return bias.unflatten(-1, offsets.shape)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.heads}, slopes={self.slopes!r}, sides={self.sides!r}"

@@ -32,7 +32,7 @@ class DAPE(Encoding):
     """DAPE: logits S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
     S are the scaled products of all heads, B their biases. f has one hidden layer of
-    leaky ReLUs (0.01). For each query it reads as many neighboring keys as its kernel
+    leaky ReLUs (0.01). For each query f reads as many neighboring keys as its kernel
     is wide: one in the first version, three in the second. Hidden units are computed
     for a tile of queries at a time, and again for the gradient, never for all queries ×
     keys at once. Equation ``def-dape``.
@@ -42,11 +42,11 @@ class DAPE(Encoding):
     heads
         Query heads.
     over
-        The bias B: an encoding that uses no other hooks than ``scale``, ``fold`` and
-        ``bias``, such as :class:`posedu.torch.bias.KERPLELog` and
-        :class:`posedu.torch.bias.Sandwich`; or its name, ``"alibi"``, ``"t5"`` or
-        ``"fire"``, and its keywords, each with ``over_`` before it. ``None``: none, so
-        that f reads S alone.
+        The bias B: an encoding that uses no other hooks (methods that attention calls)
+        than ``scale``, ``fold`` and ``bias``, such as
+        :class:`posedu.torch.bias.KERPLELog` and :class:`posedu.torch.bias.Sandwich`; or
+        its name, ``"alibi"``, ``"t5"`` or ``"fire"``, and its keywords, each with
+        ``over_`` before it. ``None``: no bias, so that f reads S alone.
     kernel
         Number of keys that f reads, odd: 1 in the first version, 3 in the second.
     residual
@@ -98,11 +98,11 @@ class DAPE(Encoding):
 
     @property
     def needs_positions(self) -> bool:
-        """Return whether the bias depends on positions."""
+        """True if the bias ``over`` depends on positions."""
         return self.over is not None and self.over.needs_positions
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless a layer gives what this encoding and its bias need."""
+        """Raise unless a layer has the sizes that DAPE and the bias ``over`` need."""
         super().require(layer)
         if self.over is not None:
             self.over.require(layer)
@@ -110,15 +110,15 @@ class DAPE(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
-        """Return the per-token state of the bias."""
+        """Return the per-token state that the bias ``over`` needs in the cache."""
         return {} if self.over is None else self.over.remember(x)
 
     def scale(self, d: int) -> float:
-        """Return the scale of the bias's encoding."""
+        """Return the factor of the products q · k: that of ``over``, or 1/√d."""
         return super().scale(d) if self.over is None else self.over.scale(d)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Add products, the bias if ``residual``, and the network's output."""
+        """Return products q · k, plus the bias if ``residual``, plus f's output."""
         s = tokens.q @ tokens.k.mT * self.scale(tokens.d)
         s = s.to(torch.promote_types(s.dtype, torch.float32))
         b = None if self.over is None else self.over.bias(tokens)
@@ -137,7 +137,10 @@ class DAPE(Encoding):
         visible: Bool[Tensor, "batch 1 queries keys"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Compute f by tiles of queries."""
+        """Compute the output of the network f, for one block of queries at a time.
+
+        ``read`` are the input channels of f, ``visible`` is the attention mask.
+        """
         queries, keys = read.shape[2:]
         kept = self._kept(visible, tokens.causal)
         size = max(1, _ENTRIES // max(1, keys * len(read)))
@@ -157,7 +160,11 @@ class DAPE(Encoding):
     def _kept(
         self, visible: Bool[Tensor, "batch 1 queries keys"], causal: bool
     ) -> Bool[Tensor, "batch 1 queries wider"]:
-        """Mask of hidden units that are kept, kernel // 2 keys wider on both sides."""
+        """Boolean mask of the hidden units that are kept; all other units become 0.
+
+        The mask is kernel // 2 keys wider on both sides than ``visible``, the attention
+        mask.
+        """
         margin = self.hidden.kernel_size[0] // 2
         kept = pad(visible, (margin, margin), value=False)
         if self.edges == "code":
@@ -167,7 +174,7 @@ class DAPE(Encoding):
         return kept
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.heads}, kernel={self.hidden.kernel_size[0]}, "
             f"residual={self.residual}, edges={self.edges!r}"
@@ -177,7 +184,10 @@ class DAPE(Encoding):
 def _bias_encoding(
     over: Encoding | DAPEBias | None, heads: int, options: dict[str, Any]
 ) -> Encoding | None:
-    """Return the encoding of the bias B."""
+    """Return the encoding of the bias B: ``over``, or the encoding that ``over`` names.
+
+    ``options`` are the keywords ``over_…`` for a named encoding.
+    """
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
         return _BIASES[require_choice("over", over, DAPEBias)](heads, **given)
@@ -201,7 +211,7 @@ def _bias_encoding(
 def _convolve(
     x: Float[Tensor, "batch channels queries wider"], layer: nn.Conv1d
 ) -> Float[Tensor, "batch features queries keys"]:
-    """Sum over channels and neighboring keys, in the dtype of ``x``."""
+    """Convolve ``x`` along the key axis by ``layer``, in the dtype of ``x``."""
     weight, bias = layer.weight.to(x.dtype), layer.bias
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1

@@ -1,4 +1,4 @@
-"""Base class of biases that depend on the offset alone."""
+"""Base class of additive biases that depend on the offset i − j alone."""
 
 from collections.abc import Callable
 
@@ -13,32 +13,39 @@ OfOffsets = Callable[[Tensor], Tensor]
 
 
 class ByDistance(Encoding):
-    """A bias b_h(i − j); subclasses define it in :meth:`of_offsets`.
+    """Additive bias b_h(i − j) of each head h, defined in :meth:`of_offsets`.
 
-    Where positions count up by one, the bias is computed once for each offset. Its
-    matrix is then a view of that row (Toeplitz), and a ``score_mod`` looks it up.
+    Where positions count up by one, the bias is computed once for each offset. The
+    matrix of the bias is then a view of this row of numbers (Toeplitz), and a
+    ``score_mod`` looks the bias up in the row.
     """
 
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """The bias of each offset, query position minus key position."""
+        """Return the bias of each offset (query position minus key position)."""
         raise NotImplementedError
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
-        """The bias of every offset, the largest first, if positions count up by one."""
+        """Return the bias of every offset, the largest offset first.
+
+        ``None`` unless positions are known to count up by one.
+        """
         return _row(self._scaled(tokens), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
-        """The bias of every (query, key) pair."""
+        """Return the bias of every (query, key) pair."""
         return matrix_by_distance(self._scaled(tokens), tokens)
 
     def _scaled(self, tokens: Tokens) -> OfOffsets:
-        """Return :meth:`of_offsets`, scaled for the logits of these tokens."""
+        """Return :meth:`of_offsets`, times 1/√d where a subclass scales its bias."""
         return self.of_offsets
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The bias by look-up of the offset in a row."""
+        """Return a FlexAttention ``score_mod`` that looks up the bias by offset.
+
+        ``None`` unless positions are known to count up by one.
+        """
         row = self.by_distance(tokens)
         if row is None:
             return None
@@ -49,15 +56,19 @@ class ByDistance(Encoding):
 def matrix_by_distance(
     of_offsets: OfOffsets, tokens: Tokens
 ) -> Float[Tensor, "rows heads queries keys"]:
-    """Apply ``of_offsets`` to all (query, key) pairs, where possible as a view."""
+    """Return the bias ``of_offsets`` at the offset of every (query, key) pair.
+
+    Where positions count up by one, the bias is computed once for each offset, and the
+    result is a view of these numbers.
+    """
     row = _row(of_offsets, tokens)
     if row is None:
         return _wide(of_offsets, tokens.offsets.squeeze(1), tokens).movedim(0, 1)
-    return toeplitz(row, tokens.k.shape[2])[None]
+    return toeplitz(row, tokens.keys)[None]
 
 
 def _row(of_offsets: OfOffsets, tokens: Tokens) -> Tensor | None:
-    queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+    queries, keys = tokens.q.shape[2], tokens.keys
     if not tokens.consecutive or not queries:
         return None
     offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)

@@ -81,23 +81,29 @@ class FIRE(Encoding):
         self.out = nn.Linear(width, heads)
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
-        """The bias of every offset, if positions count up by one and are at most ℓ."""
+        """Return the bias of every offset, the largest offset first.
+
+        ``None`` unless positions are known to count up by one to at most ℓ.
+        """
         if not self._is_toeplitz(tokens):
             return None
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        queries, keys = tokens.q.shape[2], tokens.keys
         offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
         return self._at(offsets, offsets.new_zeros(()), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """The bias of every (query, key) pair: up to the threshold a view of a row."""
+        """Return the bias of every (query, key) pair; for positions ≤ ℓ a view."""
         row = self.by_distance(tokens)
         if row is not None:
-            return toeplitz(row, tokens.k.shape[2])[None]
+            return toeplitz(row, tokens.keys)[None]
         queries = tokens.query_positions[..., None]
         return self._at(tokens.offsets.squeeze(1), queries, tokens).movedim(0, 1)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The bias by look-up of the offset in a row."""
+        """Return a FlexAttention ``score_mod`` that looks up the bias by offset.
+
+        ``None`` unless positions are known to count up by one to at most ℓ.
+        """
         row = self.by_distance(tokens)
         if row is None:
             return None
@@ -107,7 +113,7 @@ class FIRE(Encoding):
     def inputs(
         self, offsets: Shaped[Tensor, "*shape"], queries: Shaped[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
-        """Inputs of the network, in float64. Equation ``def-fire-input``."""
+        """Return the network's inputs, in float64. Equation ``def-fire-input``."""
         t = offsets.abs() if self.later == "distance" else offsets.clamp(min=0)
         longest = torch.maximum(queries.to(torch.float64), self._longest())
         return self._psi(t.to(torch.float64)) / (self._psi(longest) + self.eps)
@@ -119,8 +125,11 @@ class FIRE(Encoding):
         return (self.c.to(torch.float64) * t).abs().log1p()
 
     def _is_toeplitz(self, tokens: Tokens) -> bool:
-        """Return whether max(ℓ, i) = ℓ is known; a GPU would make the host wait."""
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        """Return whether the bias is known to depend on the offset alone (i ≤ ℓ).
+
+        False on a GPU, where the host would have to wait for ℓ.
+        """
+        queries, keys = tokens.q.shape[2], tokens.keys
         if not (tokens.consecutive and queries and may_look(self.multiplier)):
             return False
         return keys - 1 <= self._longest().item()
@@ -141,7 +150,7 @@ class FIRE(Encoding):
         return torch.stack([(a[piece] * x + b[piece]).to(dtype) for a, b in lines])
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.heads}, threshold={self.threshold}, "
             f"activation={self.activation!r}, later={self.later!r}"
@@ -160,11 +169,13 @@ def broken_lines(
     Float[Tensor, "heads pieces"],
     Float[Tensor, "heads pieces"],
 ]:
-    """Return a network of one number as lines: kinks, slope and start of each piece.
+    """Return kinks, slopes and intercepts of the lines of a one-input ReLU network.
 
-    Unit k has its kink at −b/w. Left of all kinks the units with w < 0 are on. From
-    left to right each unit is switched at its kink, where the slope grows by v (1 −
-    leak) times the size of w. In float64. Equation ``eq-fire-broken``.
+    A unit with the inner weight w, the inner bias b and the outer weight v has its kink
+    at −b/w. Left of all kinks the units with w < 0 are on. From left to right each unit
+    is switched at its kink, where the slope grows by v (1 − leak) times the size of w.
+    ``leak`` is the slope of a unit that is off. Results are float64. Equation
+    ``eq-fire-broken``.
     """
     w_1, b_1, w_2, b_2 = (t.to(torch.float64) for t in (w_1, b_1, w_2, b_2))
     flat = w_1 == 0

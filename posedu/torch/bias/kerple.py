@@ -19,7 +19,7 @@ _LEAST = 0.01  # lower bound of initial values in the authors' code
 
 
 class _KERPLE(ByDistance):
-    """Base class of both kernels: parameters of each head, and the place of √d."""
+    """Base class of KERPLE's two kernels: parameters of each head, division by √d."""
 
     heads: int
 
@@ -29,14 +29,21 @@ class _KERPLE(ByDistance):
         self.scaling = require_choice("scaling", scaling, KERPLEScaling)
 
     def _positive(self, name: str, start: PerHead | None, most: float) -> nn.Parameter:
-        """Logarithm of a given value, or of one drawn between 0 and ``most``."""
+        """Return a parameter that holds log r for each head.
+
+        r > 0 is ``start``, if given, else drawn below ``most``. ``name`` is for error
+        messages.
+        """
         first = self._start(name, start, most)
         if start is not None and (first <= 0).any():
             raise ValueError(f"{name} must be positive, got {first.tolist()}")
         return nn.Parameter(first.log())
 
     def _exponent(self, name: str, start: PerHead | None) -> nn.Parameter:
-        """Logit of half of an exponent in (0, 2), given or drawn."""
+        """Return a parameter that holds the logit of r/2 for each head.
+
+        r in (0, 2) is ``start``, if given, else drawn. ``name`` is for error messages.
+        """
         first = self._start(name, start, 2.0)
         if start is not None and ((first <= 0) | (first >= 2)).any():
             raise ValueError(f"{name} must be in (0, 2), got {first.tolist()}")
@@ -55,10 +62,11 @@ class _KERPLE(ByDistance):
 
 
 class KERPLELog(_KERPLE):
-    """Logits less r1 log(1 + r2 t) of the distance t (arXiv 2205.09921, Corollary 1).
+    """KERPLE's logarithmic bias: −r1 log(1 + r2 t) of the distance t.
 
-    The parameters are log r1 and log r2 of each head, so that both stay positive. In
-    the authors' code one module serves every layer. Equation ``def-kerple``.
+    arXiv 2205.09921, Corollary 1. The parameters are log r1 and log r2 of each head, so
+    that both stay positive. In the authors' code one module serves every layer.
+    Equation ``def-kerple``.
 
     Parameters
     ----------
@@ -103,7 +111,7 @@ class KERPLELog(_KERPLE):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """The logarithm, in float64."""
+        """Return the bias −r1 log(1 + r2 t) of each offset ±t, in float64."""
         t = offsets.flatten().abs().to(torch.float64)
         if self.powers:
             t = _raised(t, self.logit_r3)
@@ -111,15 +119,15 @@ class KERPLELog(_KERPLE):
         return (-_exp(self.log_r1) * logarithm).unflatten(-1, offsets.shape)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.heads}, scaling={self.scaling!r}, powers={self.powers}"
 
 
 class KERPLEPower(_KERPLE):
-    """Logits less r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
+    """KERPLE's power bias: −r1 t^r2 of the distance t.
 
-    The parameters are log r1 and the logit of r2/2 of each head, so that r1 stays
-    positive and r2 in (0, 2). Equation ``def-kerple``.
+    arXiv 2205.09921, Corollary 1. The parameters are log r1 and the logit of r2/2 of
+    each head, so that r1 stays positive and r2 in (0, 2). Equation ``def-kerple``.
 
     Parameters
     ----------
@@ -164,11 +172,11 @@ class KERPLEPower(_KERPLE):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """The power, in float64."""
+        """Return the bias −r1 t^r2 of each offset ±t, in float64."""
         return _power(offsets, self.log_r1, self.logit_r2)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Add the products, each times its weight, and the bias."""
+        """Return products, times e^(−r3 t^r4) with ``weight``, plus the bias."""
         if not self.weight:
             return super().logits(tokens)
         weight = matrix_by_distance(self._weights, tokens)
@@ -179,12 +187,12 @@ class KERPLEPower(_KERPLE):
         return _power(offsets, self.log_r3, self.logit_r4).exp()
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.heads}, scaling={self.scaling!r}, weight={self.weight}"
 
 
 def _power(offsets: Tensor, log_r: Tensor, logit_r: Tensor) -> Tensor:
-    """Return −r |t|^e of each head, e its exponent."""
+    """Return −r |t|^e of every offset t, for each head's factor r and exponent e."""
     t = offsets.flatten().abs().to(torch.float64)
     return (-_exp(log_r) * _raised(t, logit_r)).unflatten(-1, offsets.shape)
 
@@ -194,7 +202,11 @@ def _exp(log_r: PerHead) -> Float[Tensor, "heads 1"]:
 
 
 def _raised(t: Tensor, logit_r: PerHead) -> Float[Tensor, "heads offsets"]:
-    """Raise t to trained exponents; 0 bypasses them, as second derivatives are NaN."""
+    """Raise each distance t to the trained exponent of each head.
+
+    Where the distance is 0 the power is not computed, since its second derivatives
+    there are NaN.
+    """
     exponents = 2 * logit_r.to(torch.float64).sigmoid()[:, None]
     is_zero = t == 0
     return (t.masked_fill(is_zero, 1.0) ** exponents).masked_fill(is_zero, 0.0)

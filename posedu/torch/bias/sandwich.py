@@ -15,7 +15,7 @@ from posedu.torch.bias.distance import ByDistance
 
 
 class Sandwich(ByDistance):
-    """Logits plus Σ cos((i − j) ω_k) over the head's ratio (arXiv 2212.10356).
+    """Bias Σ cos((i − j) ω_k), divided by a ratio of each head (arXiv 2212.10356).
 
     No parameters, no maximal length. Equation ``def-sandwich``.
 
@@ -56,7 +56,7 @@ class Sandwich(ByDistance):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """The sum of cosines, one wave after the other, in float64."""
+        """Return the bias of each offset, a scaled sum of cosines, in float64."""
         steps = offsets.flatten().to(torch.float64)
         total = torch.zeros_like(steps)
         for k in range(self.index_from, self.index_from + self.width // 2):
@@ -68,7 +68,7 @@ class Sandwich(ByDistance):
         return (inverse[:, None] * total).unflatten(-1, offsets.shape)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.heads}, width={self.width}, index_from={self.index_from}, "
             f"diagonal={self.diagonal!r}, compression={self.compression:g}"

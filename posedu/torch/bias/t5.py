@@ -18,7 +18,7 @@ def t5_buckets(
     buckets: int = 32,
     distance: int = 128,
 ) -> Int[Tensor, "*shape"]:
-    """Return the bucket of each offset i − j. Equation ``def-t5-bucket``.
+    """Return the bucket number of each offset i − j. Equation ``def-t5-bucket``.
 
     See :func:`posedu.numpy.bias.t5_buckets`.
     """
@@ -48,8 +48,9 @@ class T5(ByDistance):
     buckets
         Number of buckets. Default 32 (T5).
     distance
-        T5's ``max_distance``: all distances from here on share the last bucket, and
-        some before do: from 113 on for 32 buckets of a decoder. Default 128 (T5).
+        T5's ``max_distance``: all distances from here on share the last bucket, and so
+        do some smaller ones (with 32 buckets in a decoder those from 113 on). Default
+        128 (T5).
     table
         Initial table of the trained numbers, ``[heads, buckets]``. Default: zeros. (T5
         draws them normal of deviation d_model^(−1/2).)
@@ -58,7 +59,7 @@ class T5(ByDistance):
     ------
     TypeError, ValueError
         Sizes that are not positive integers, numbers of buckets that cannot be halved,
-        a ``distance`` within the buckets of one distance, a ``table`` of another shape.
+        a ``distance`` that has a bucket of its own, a ``table`` of another shape.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class T5(ByDistance):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """The number of each offset's bucket."""
+        """Return the bias of each offset: the trained number of its bucket."""
         bucket = t5_buckets(
             offsets,
             bidirectional=self.bidirectional,
@@ -96,7 +97,7 @@ class T5(ByDistance):
         return self.table[:, bucket]
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.heads}, bidirectional={self.bidirectional}, "
             f"buckets={self.buckets}, distance={self.distance}"

@@ -1,4 +1,4 @@
-"""CoPE: contextual positions, the sums of gates."""
+"""CoPE: contextual position encoding, whose positions are sums of gates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -91,7 +91,7 @@ class CoPE(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens heads d"]]:
-        """Return gate keys of these tokens, if gates have keys of their own."""
+        """Return each token's gate keys to cache; nothing unless gates="keys"."""
         if self.gate_keys is None:
             return {}
         weight = self.gate_keys.weight
@@ -99,7 +99,11 @@ class CoPE(Encoding):
         return {"gate_keys": self.gate_keys(x).unflatten(-1, (-1, self.d))}
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has d, and the heads of the table and of gate keys."""
+        """Raise unless the layer has the d of the table, and the heads of the encoding.
+
+        The heads are those of the table and those of separate gate keys, if there are
+        any.
+        """
         super().require(layer)
         if self.gate_keys is not None:
             heads, d_model = self.gate_keys.out_features // self.d, layer.d_model
@@ -113,11 +117,11 @@ class CoPE(Encoding):
                 )
 
     def scale(self, d: int) -> float:
-        """Return 1/√d, or 1 as in the paper's formulas."""
+        """Return the factor of q · k: 1/√d, or 1 as in the paper's formulas."""
         return 1.0 if self.scaling == "paper" else d**-0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the inner products q · e[p], in float32 or better."""
+        """Return the bias q · e[p] of every (query, key) pair, float32 or wider."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         q, keys = tokens.q.to(wide), tokens.k
         if self.gates == "values":
@@ -135,7 +139,7 @@ class CoPE(Encoding):
         return bias * scale if self.scaling == "code" else bias
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, npos={self.npos}, scaling={self.scaling!r}"
 
 
@@ -144,10 +148,12 @@ def counted_bias(
     gate_logits: Float[Tensor, "batch heads queries keys"],
     mask: Bool[Tensor, "#batch #heads queries keys"] | None = None,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Return u[p_ij], where p sums gates and u is the query's row of ``values``.
+    """Return ``values``, interpolated at the position p_ij of each key for each query.
 
-    For the gradient it keeps the gate logits alone, 4 bytes for each query and key in
-    float32, and recomputes gates, positions and indices.
+    ``values`` has a number for each query and each whole position 0 … npos − 1. p_ij is
+    the sum of the gates σ(``gate_logits``) of the keys from j to i, at most npos − 1.
+    For the gradient the function keeps the gate logits alone, 4 bytes for each query
+    and key in float32, and recomputes gates, positions and indices.
 
     Raises
     ------
@@ -189,7 +195,7 @@ def _require_mask(mask: Tensor, logits: Tensor) -> None:
 
 
 def _counted(values: Tensor, gate_logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Compute :func:`counted_bias` by operations that PyTorch differentiates."""
+    """Compute the output of :func:`counted_bias` by differentiable operations."""
     counted = _gates(gate_logits, mask).flip(-1).cumsum(-1).flip(-1)
     return _interpolate(values, counted.clamp(max=values.shape[-1] - 1))
 
@@ -225,7 +231,7 @@ class _CountedBias(torch.autograd.Function):
 
 
 def _gates(logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Return σ(logit) of keys that are neither after the query nor masked, else 0."""
+    """Return the gates σ(logit), 0 for keys that are masked or later than the query."""
     queries, keys = logits.shape[-2:]
     hidden = torch.ones(queries, keys, dtype=torch.bool, device=logits.device)
     hidden = hidden.triu(keys - queries + 1)
@@ -235,7 +241,7 @@ def _gates(logits: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
-    """Interpolate ``values`` at real positions: the fraction weights the ceiling."""
+    """Interpolate ``values`` linearly along the last axis, at real positions."""
     low = positions.floor()
     fraction = positions - low
     lower = values.gather(-1, _index(low))
@@ -243,5 +249,5 @@ def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
 
 
 def _index(positions: Tensor) -> Tensor:
-    """Return whole positions as indices; a NaN, whose result is NaN, takes any row."""
+    """Return whole positions as int64 indices, 0 for a NaN (whose output is NaN)."""
     return positions.nan_to_num().long()

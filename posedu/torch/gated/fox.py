@@ -45,14 +45,15 @@ class FoX(Encoding):
     gate_bias
         Initial b. A number: the paper and its code have 0, so that every gate is 1/2;
         x-transformers has 5. A pair of time scales (shortest, longest): head h starts
-        with f = e^(−1/T_h), T spaced evenly in log T. A tensor ``[heads]``: itself.
-        Default 0.
+        with f = e^(−1/T_h), T spaced evenly in log T. A tensor ``[heads]``: the biases
+        themselves. Default 0.
     gate_weight
         Initial w, for learned gates. Default: normal of deviation 0.02 (the authors'
         code).
     form
-        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which has the same softmax
-        (``eq-fox-key``), but grows with the length.
+        ``"difference"``: c_i − c_j, with the sums c_i = Σ log f_l, l = 1 … i.
+        ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``), but grows
+        with the length.
 
     Raises
     ------
@@ -95,7 +96,7 @@ class FoX(Encoding):
     ) -> Float[Tensor, "batch tokens heads"]:
         """Return the logarithm of every token's gates, in float32 or wider.
 
-        It is float64 if the tokens or the gate's parameters are.
+        The result is float64 if the tokens or the gate's parameters are.
         """
         own = torch.promote_types(x.dtype, self.gate_bias.dtype)
         wide = torch.promote_types(own, torch.float32)
@@ -108,19 +109,22 @@ class FoX(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens heads"]]:
-        """Return the logarithm of these tokens' gates."""
+        """Return the logarithm of each token's gates, to cache besides k and v."""
         return {"log_gates": self.log_gates(x)}
 
     def fold(
         self, tokens: Tokens
     ) -> tuple[Float[Tensor, "batch heads queries"], Float[Tensor, "batch heads keys"]]:
-        """Return c_i and −c_j, c the sums of log gates, since D_ij = c_i − c_j."""
+        """Return the query terms c_i and key terms −c_j of D_ij = c_i − c_j.
+
+        c are the cumulative sums of log gates. Query terms are 0 for ``form="key"``.
+        """
         c = tokens.running_sum(tokens.memory["log_gates"])
         of_queries = c[..., c.shape[-1] - tokens.q.shape[2] :]
         return (0 * of_queries if self.form == "key" else of_queries), -c
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d_model}, {self.heads}, gate={self.gate!r}, form={self.form!r}"
 
 
@@ -148,7 +152,7 @@ def _bias_of_times(heads: int, times: tuple[float, ...]) -> Tensor:
 
 
 class FoXPro(Attention):
-    """The FoX (Pro) attention block (arXiv 2503.02130), with a switch for each part.
+    """The FoX (Pro) attention block (arXiv 2503.02130), with optional components.
 
     Parameters
     ----------
@@ -156,7 +160,8 @@ class FoXPro(Attention):
         Sizes of the block; a head has d = d_model / heads features.
     k_shift, v_shift
         Whether keys, or values, are mixed with those of the token before, by a gate α
-        of each token and head that weights the *previous* one; before the key's norm.
+        of each token and head that weights the *previous* one. The mixing comes before
+        the norm of keys.
     qk_norm
         Whether queries and keys of each head pass an RMS norm, ε = 1e−5, gains
         ``[heads, d]``.
@@ -217,7 +222,10 @@ class FoXPro(Attention):
         segments: Tensor | None,
         cache: KVCache | None,
     ) -> tuple[Tensor, Tensor, Tensor, Mapping[str, Tensor]]:
-        """Return queries, keys and values, after shift and norm."""
+        """Project x to queries, keys and values; apply token shift and QK norm.
+
+        Returns queries, keys, values and the per-token state to cache.
+        """
         q, k, v, memory = super().project(x, key_padding_mask, segments, cache)
         if self.k_shift is not None or self.v_shift is not None:
             both = torch.cat((k, v), -1).transpose(1, 2)
@@ -237,7 +245,7 @@ class FoXPro(Attention):
         out: Float[Tensor, "batch heads tokens d"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Apply norm, gate and output projection."""
+        """Apply output norm, output gate and output projection to the heads' output."""
         if self.o_gain is not None:
             out = _rms_norm(out, self.o_gain, 1e-6)
         if self.out_gate is not None:
@@ -253,7 +261,11 @@ def _before(
     segments: Tensor | None,
     cache: KVCache | None,
 ) -> Float[Tensor, "batch tokens heads features"]:
-    """Return the previous token of the same segment that is no padding, or zeros."""
+    """Return the features of the token before each token, in the same segment.
+
+    ``new`` are the features of the new tokens; ``cache``, if given, holds those of
+    earlier tokens. Padding is skipped. A token without an earlier token gets zeros.
+    """
     tokens = new if cache is None else cache.extended("unshifted", new)
     place = torch.arange(tokens.shape[1], device=new.device).expand(tokens.shape[:2])
     order = place if segments is None else segments.argsort(dim=1, stable=True)

@@ -1,4 +1,4 @@
-"""DeBERTa: disentangled attention of content–content, –position, position–content."""
+"""DeBERTa: disentangled attention, whose bias has content and position terms."""
 
 import math
 
@@ -30,9 +30,9 @@ def deberta_rows(
     rows: DeBERTaRows,
     distance: int = 512,
 ) -> Int[Tensor, "*shape"]:
-    """Return the table row of each offset i − j. Equation ``def-deberta-row``.
+    """Return the index of the table's row for each offset i − j.
 
-    See :func:`posedu.numpy.relative.deberta_rows`.
+    Equation ``def-deberta-row``. See :func:`posedu.numpy.relative.deberta_rows`.
     """
     single = require_span(span, rows, distance)
     require_position_dtype("offsets", offsets)
@@ -52,10 +52,11 @@ class DeBERTa(Encoding):
     """DeBERTa's disentangled attention (arXiv 2006.03654 §3.1). Eq. ``def-deberta``.
 
     Where positions count up by one, every query and every key is multiplied with the
-    vector of each distance: O(L d) numbers, then O(L²) for a head, read along
-    diagonals. A single query is multiplied with all rows, and each key with the one
-    vector of its offset. Elsewhere queries and keys are multiplied with every row of
-    the table, and the products gathered.
+    vectors of all distances. The vectors are O(L d) numbers for a head, the products
+    O(L²), which are read along diagonals. A single query is multiplied with all rows of
+    the table, and each key with the one row of its offset. For other positions, queries
+    and keys are multiplied with every row of the table, and the product for each
+    (query, key) pair is looked up.
 
     Parameters
     ----------
@@ -69,12 +70,13 @@ class DeBERTa(Encoding):
         ``"paper"`` or ``"code"``; see :func:`posedu.numpy.relative.deberta`.
     query_bias
         Whether the projection of the table for queries has a bias: true in v1, v2 and
-        v3, false in the paper. One for keys would change nothing; see there.
+        v3, false in the paper. A bias of the projection for keys would change nothing;
+        see :func:`posedu.numpy.relative.deberta`.
     norm
         Whether the table passes a LayerNorm (v2 and v3).
     shared
-        Another layer's module whose table and norm this one shares, as in DeBERTa.
-        Default: its own.
+        The module of another layer, whose table and norm this module shares, as in
+        DeBERTa. Default: a table and a norm of its own.
 
     Raises
     ------
@@ -148,26 +150,30 @@ class DeBERTa(Encoding):
         self.query, self.key = layer.q, layer.k
 
     def scale(self, d: int) -> float:
-        """1/√(3d): the logits are sums of three inner products."""
+        """Return 1/√(3d), since the logits are sums of three inner products."""
         return (3 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """The content–position and position–content terms, in float32 or better."""
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        """Return the content–position plus position–content terms, float32 or wider."""
+        queries, keys = tokens.q.shape[2], tokens.keys
         if tokens.consecutive and queries == 1:
             return self._of_one(tokens)
         if tokens.consecutive and queries:
             of_queries, of_keys = self._by_distance(tokens)
             return skew(of_queries, keys) + skew(of_keys, queries).mT
         of_queries, of_keys = self._products(tokens)
-        shape = (*tokens.q.shape[:3], tokens.k.shape[2])
+        shape = (*tokens.q.shape[:3], tokens.keys)
         to = self._index(tokens.offsets).expand(shape)
         back = self._index(self._key_offsets(tokens.offsets)).expand(shape)
         return of_queries.gather(-1, to) + of_keys.mT.gather(-2, back)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The bias by look-up of each offset's row: no queries × keys matrix."""
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        """Return a FlexAttention ``score_mod`` that looks up products by offset.
+
+        No queries × keys matrix is made. ``None`` unless positions are known to count
+        up by one.
+        """
+        queries, keys = tokens.q.shape[2], tokens.keys
         if not tokens.consecutive or not queries:
             return None
         of_queries, of_keys = self._products(tokens)
@@ -186,7 +192,10 @@ class DeBERTa(Encoding):
         )
 
     def _key_offsets(self, offsets: Tensor) -> Tensor:
-        """The offsets whose rows, projected as queries, multiply the keys."""
+        """Return the offsets whose rows are multiplied with keys, by ``index``.
+
+        They are j − i for ``"paper"`` and i − j for ``"code"``.
+        """
         return -offsets if self.index == "paper" else offsets
 
     def _products(
@@ -198,7 +207,12 @@ class DeBERTa(Encoding):
         Float[Tensor, "batch heads queries columns"],
         Float[Tensor, "batch heads keys columns"],
     ]:
-        """Scaled products of queries and keys with these rows; ``None`` is all rows."""
+        """Return scaled products of queries and of keys with rows of the table.
+
+        Queries are multiplied with the rows ``to``, projected as keys are; keys are
+        multiplied with the rows ``back``, projected as queries are. ``None`` stands for
+        all rows of the table.
+        """
         as_keys, as_queries = self._projected(tokens)
         of_queries = tokens.q.to(as_keys.dtype) @ self._by_head(as_keys, to)
         of_keys = tokens.k.to(as_keys.dtype) @ self._by_head(as_queries, back)
@@ -207,7 +221,10 @@ class DeBERTa(Encoding):
     def _projected(
         self, tokens: Tokens
     ) -> tuple[Float[Tensor, "rows features"], Float[Tensor, "rows features"]]:
-        """The table as keys and as queries, scaled, in float32 or better."""
+        """Return the table projected as keys and as queries, both times 1/√(3d).
+
+        Both are float32 or wider.
+        """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         p, scale = self.table.to(wide), self.scale(tokens.d)
         if self.norm is not None:
@@ -227,8 +244,11 @@ class DeBERTa(Encoding):
         return rows.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
 
     def _of_one(self, tokens: Tokens) -> Float[Tensor, "batch heads 1 keys"]:
-        """The bias of a single query: each key meets one row, which is O(keys d)."""
-        offsets = torch.arange(tokens.k.shape[2] - 1, -1, -1, device=tokens.q.device)
+        """Return the bias of a single query, in O(keys · d) operations.
+
+        Each key is multiplied with one row of the table alone.
+        """
+        offsets = torch.arange(tokens.keys - 1, -1, -1, device=tokens.q.device)
         back = self._index(self._key_offsets(offsets))
         as_keys, as_queries = self._projected(tokens)
         of_query = tokens.q.to(as_keys.dtype) @ self._by_head(as_keys, None)
@@ -242,11 +262,11 @@ class DeBERTa(Encoding):
         Float[Tensor, "batch heads queries offsets"],
         Float[Tensor, "batch heads keys offsets"],
     ]:
-        """Products by offset: for queries from the largest down, for keys up.
+        """Return each query's products by falling offset, each key's by rising offset.
 
-        :func:`skew` needs the one further offset at the end.
+        The last column belongs to one further offset, which :func:`skew` needs.
         """
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        queries, keys = tokens.q.shape[2], tokens.keys
         down = torch.arange(keys - 1, -queries - 1, -1, device=tokens.q.device)
         up = torch.arange(1 - queries, keys + 1, device=tokens.q.device)
         to, back = self._index(down), self._index(self._key_offsets(up))
@@ -258,7 +278,7 @@ class DeBERTa(Encoding):
         return self._products(tokens, to, back)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d}, {self.heads}, span={self.span}, rows={self.rows!r}, "
             f"index={self.index!r}"
@@ -268,9 +288,9 @@ class DeBERTa(Encoding):
 def _materialized(
     rows: Int[Tensor, "columns"], falling: bool
 ) -> Int[Tensor, "columns"]:
-    """Return the same rows, which are sorted already, from a sort.
+    """Return row indices, sorted already, as the output of a sort.
 
     Inductor would fuse the computation of a row, logarithm and all, into each (query,
-    key) pair; it does not fuse through a sort.
+    key) pair; it does not fuse through a sort. ``falling`` is true if the indices fall.
     """
     return rows.sort(descending=falling).values

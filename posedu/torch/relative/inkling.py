@@ -20,7 +20,7 @@ from posedu.torch.relative.offset_table import OffsetTable, trained_table
 def log_temperature(
     positions: Shaped[Tensor, "*shape"], *, floor: float, alpha: float
 ) -> Float[Tensor, "*shape"]:
-    """Temperature τ = 1 + α ln max(1, (i + 1) / floor), in float64.
+    """Return the temperature τ = 1 + α ln max(1, (i + 1) / floor), in float64.
 
     Equation ``def-inkling-tau``.
     """
@@ -29,9 +29,10 @@ def log_temperature(
 
 
 class Inkling(OffsetTable):
-    """Relative logits r_i · P[distance]; r_i is a projection of the layer's input.
+    """Inkling's bias r_i · P[distance]; r_i is a projection of the layer's input.
 
-    Of Thinking Machines' Inkling there is no paper; this follows
+    P, the distance basis, has d_rel learned numbers for each distance. There is no
+    paper on Thinking Machines' Inkling; this follows
     ``models/inkling/modeling_inkling.py`` of transformers 5.23.0. Equation
     ``def-inkling``.
 
@@ -42,7 +43,8 @@ class Inkling(OffsetTable):
     table_length
         Number of distances with a relative logit, 0, 1, …, table_length − 1; farther
         keys, and later ones, get 0. Inkling's configuration calls it ``rel_extent``.
-        Default 1024 (Inkling's global layers; in the others, their window).
+        Default 1024 (Inkling's global layers; for its layers with a window, the size of
+        the window).
     d_rel
         Number of curves in the distance basis, which all heads share. Default 16
         (Inkling).
@@ -117,18 +119,21 @@ class Inkling(OffsetTable):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Multiply the queries by their temperature."""
+        """Multiply each query by the temperature of its position."""
         at = as_positions(positions, (), q, start=0, reader="Inkling")
         return self._with_temperature(q, at), k
 
     def scale(self, d: int) -> float:
-        """1/d or 1/√d."""
+        """Return the factor of the content logits, 1/d or 1/√d, by ``divisor``."""
         return 1 / d if self.divisor == "width" else d**-0.5
 
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Relative logits of each query for these distances, in float32 or better."""
+        """Return each query's relative logits at the distances of ``rows``.
+
+        The logits are float32 or wider.
+        """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         x = require_input(tokens.x, self.d_model, self.r_proj.weight)
         r = self.r_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -153,7 +158,7 @@ class Inkling(OffsetTable):
         return (t * tau[:, None, :, None].to(wide)).to(t.dtype)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.heads}, {self.d_model}, divisor={self.divisor!r}, "
             f"table_length={self.past + 1}, limit={self.limit}, floor={self.floor}, "

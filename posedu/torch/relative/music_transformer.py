@@ -18,7 +18,7 @@ from posedu.torch.relative.offset_table import (
 
 
 class MusicTransformer(OffsetTable):
-    """Relative attention of a decoder (arXiv 1809.04281 eq. 3).
+    """Music Transformer: relative attention of a decoder (arXiv 1809.04281 eq. 3).
 
     Equation ``def-music``.
 
@@ -30,8 +30,8 @@ class MusicTransformer(OffsetTable):
         Number of offsets with a vector, table_length − 1, …, 1, 0: tensor2tensor's
         ``max_relative_position``.
     beyond
-        The vector of another offset: ``"zero"``, none (the authors' code), or
-        ``"clip"``, that of the nearest offset in the table.
+        The vector of an offset outside the table: ``"zero"``, none (the authors' code),
+        or ``"clip"``, that of the nearest offset in the table.
     heads
         Number of heads with tables of their own. ``None``: all heads of the layer share
         one (both are in the authors' code).
@@ -47,7 +47,7 @@ class MusicTransformer(OffsetTable):
     ------
     TypeError, ValueError
         Sizes that are not positive integers, unknown ``beyond``, a table of another
-        shape or one for what has none.
+        shape, or a ``value_table`` without ``values``.
     """
 
     d: int
@@ -80,7 +80,7 @@ class MusicTransformer(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Scaled inner products of queries and the key table."""
+        """Return scaled inner products of queries with ``rows`` of the key table."""
         return self.products_with(self.key_table, tokens, rows)
 
     def mix(
@@ -89,9 +89,9 @@ class MusicTransformer(OffsetTable):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Return Σ a (v + vector)."""
+        """Return Σ a (v + value-table vector of the key's offset), a the weights."""
         return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, table_length={self.past + 1}, beyond={self.beyond!r}"

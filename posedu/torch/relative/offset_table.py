@@ -1,4 +1,4 @@
-"""Base class of biases that are products of a query with a table's row by offset."""
+"""Base class of biases that are products of a query with an offset's table row."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,11 @@ from posedu.torch.toeplitz_bias import skew, unskew
 
 
 class Span(NamedTuple):
-    """The rows of the table in use, and the number of offsets before and after them."""
+    """Rows of an offset table that a sequence uses, and the offsets outside the table.
+
+    ``rows`` is a slice of the table. ``before`` is the number of the sequence's offsets
+    above the table's largest, ``after`` the number of those below its smallest.
+    """
 
     rows: slice
     before: int = 0
@@ -26,11 +30,14 @@ EVERY = slice(None)
 
 
 class OffsetTable(Encoding):
-    """A bias of query and offset; subclasses define it in :meth:`products`.
+    """Base class of biases that multiply a query with a table's row for an offset.
 
-    The table's rows are the offsets ``past``, …, −``future``. A key ``beyond`` them
-    gets the product of the last row (``"clip"``) or 0 (``"zero"``). Where positions
-    count up by one, products are skewed to their keys, elsewhere looked up.
+    Subclasses define :meth:`products`, the products of queries with rows.
+
+    The table's rows are the offsets ``past``, …, −``future``. A key ``beyond`` these
+    offsets gets the product of the nearest row (``"clip"``) or 0 (``"zero"``). Where
+    positions count up by one, the products are moved to their keys by :func:`skew`;
+    elsewhere they are looked up.
     """
 
     past: int
@@ -40,23 +47,29 @@ class OffsetTable(Encoding):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """Products of each query and these rows of the table, if there is a table."""
+        """Return products of queries with ``rows`` of the table, or ``None``.
+
+        ``None`` if the encoding has no table for keys.
+        """
         raise NotImplementedError
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"] | None:
-        """The bias of every (query, key) pair."""
+        """Return the bias of every (query, key) pair."""
         span = self._span(tokens)
         products = self.products(tokens, EVERY if span is None else span.rows)
         if products is None:
             return None
         if span is not None:
-            return skew(self._pad(products, span), tokens.k.shape[2])
+            return skew(self._pad(products, span), tokens.keys)
         row, inside = self._rows(tokens)
         found = products.gather(-1, row.expand(*products.shape[:3], -1))
         return found if inside is None else found.masked_fill(~inside, 0.0)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The bias by look-up: queries × rows numbers, no queries × keys matrix."""
+        """Return a FlexAttention ``score_mod`` that looks up products by offset.
+
+        Products are queries × rows numbers; no queries × keys matrix is made.
+        """
         products = self.products(tokens, EVERY)
         if products is None:
             return None
@@ -80,7 +93,7 @@ class OffsetTable(Encoding):
     def products_with(
         self, table: Float[Tensor, "*heads offsets d"], tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Scaled inner products of queries and vectors, in float32 or better."""
+        """Return scaled products of queries with table rows, in float32 or wider."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         vectors = table[..., rows, :].to(wide)
         return tokens.q.to(wide) @ vectors.mT * self.scale(tokens.d)
@@ -92,7 +105,10 @@ class OffsetTable(Encoding):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Return Σ a (v + vector of the key's row), no vector per (query, key) pair."""
+        """Return Σ a (v + the table's vector of the key's offset), with ``weights`` a.
+
+        No vector is made for each (query, key) pair.
+        """
         out = weights @ v
         if table is None:
             return out
@@ -108,11 +124,12 @@ class OffsetTable(Encoding):
         return out + sums @ table[..., span.rows, :].to(v.dtype)
 
     def _span(self, tokens: Tokens) -> Span | None:
-        """The rows in use; ``None`` under a compiler or if positions have gaps.
+        """Return the table rows in use; ``None`` if compiled or if positions have gaps.
 
-        A compiler fuses the look-up with the operations around it, for every length.
+        Rows are then looked up: a compiler fuses the look-up with the operations around
+        it, for every length.
         """
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        queries, keys = tokens.q.shape[2], tokens.keys
         if not tokens.consecutive or not queries or is_compiling():
             return None
         last = 0 if tokens.causal else 1 - queries
@@ -128,7 +145,11 @@ class OffsetTable(Encoding):
     ) -> tuple[
         Int[Tensor, "rows 1 queries keys"], Bool[Tensor, "rows 1 queries keys"] | None
     ]:
-        """The row of every (query, key) pair, and for "zero" which are in the table."""
+        """Return the table row of every (query, key) pair, and a mask.
+
+        With ``beyond="zero"`` the mask is true where the table has the offset; with
+        ``beyond="clip"`` it is ``None``.
+        """
         steps = tokens.offsets.floor()
         row = (self.past - steps.clamp(-self.future, self.past)).long()
         if self.beyond == "clip":
@@ -138,7 +159,7 @@ class OffsetTable(Encoding):
     def _by_row(
         self, weights: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Sum the weights of each query over the keys that have the same row."""
+        """Sum each query's weights over the keys whose offsets share a table row."""
         row, inside = self._rows(tokens)
         if inside is not None:
             weights = weights.masked_fill(~inside, 0.0)
@@ -146,7 +167,10 @@ class OffsetTable(Encoding):
         return sums.scatter_add(-1, row.expand(weights.shape), weights)
 
     def _pad(self, products: Tensor, span: Span) -> Tensor:
-        """Extend products beyond the table on both sides."""
+        """Extend products with table rows to offsets beyond the table, on both sides.
+
+        The added products are 0 or those of the nearest row, by ``beyond``.
+        """
         if self.beyond == "zero":
             return functional.pad(products, (span.before, span.after))
         first = products[..., :1].expand(*products.shape[:-1], span.before)
@@ -154,7 +178,11 @@ class OffsetTable(Encoding):
         return torch.cat((first, products, last), -1)
 
     def _fold(self, sums: Tensor, span: Span) -> Tensor:
-        """The transpose of :meth:`_pad`."""
+        """Add weights' sums at offsets beyond the table to its first and its last row.
+
+        This is the transpose of :meth:`_pad`: with ``beyond="zero"`` these sums are
+        dropped.
+        """
         first, near, last = sums.split(
             (span.before, sums.shape[-1] - span.before - span.after, span.after), -1
         )
@@ -171,7 +199,7 @@ class OffsetTable(Encoding):
 def trained_table(
     name: str, table: Tensor | None, shape: tuple[int, ...]
 ) -> nn.Parameter:
-    """Return a parameter of this shape that starts at ``table``, or at 0."""
+    """Return a parameter of the given shape that starts at ``table``, or at 0."""
     table = torch.zeros(shape) if table is None else table
     require_shape(name, table, shape)
     return nn.Parameter(table.detach().clone())
@@ -180,7 +208,7 @@ def trained_table(
 def optional_table(
     name: str, table: Tensor | None, shape: tuple[int, ...], is_used: bool
 ) -> nn.Parameter | None:
-    """Return :func:`trained_table` if ``is_used``, else ``None``."""
+    """Return a trained table if ``is_used``, else ``None``; see ``trained_table``."""
     if is_used:
         return trained_table(name, table, shape)
     if table is not None:

@@ -19,13 +19,14 @@ class Shaw(OffsetTable):
         Head dimension.
     past, future
         Number of offsets before and after a query with a row of their own; farther keys
-        share the last. The paper's k is both: 16, in its big model 8. wav2vec2-BERT has
-        64 and 8.
+        share the last row. The paper's k is both: 16, in its big model 8. wav2vec2-BERT
+        has 64 and 8.
     heads
         Number of heads with tables of their own (the paper's base model). ``None``: all
         heads of the layer share them (its big one; tensor2tensor).
     keys, values
-        Whether there is a table for each. Default both; wav2vec2-BERT has keys alone.
+        Whether keys, or values, have a table. Default: both; wav2vec2-BERT has keys
+        alone.
     key_table, value_table
         Initial tables, vectors of the offsets past, …, −future: ``[rows, d]`` or
         ``[heads, rows, d]``. Default: zeros.
@@ -34,7 +35,7 @@ class Shaw(OffsetTable):
     ------
     TypeError, ValueError
         Sizes that are not positive integers, a negative ``past`` or ``future``, no
-        table, a table of another shape or one for what has none.
+        table, a table of another shape, or a table for keys or values that have none.
     """
 
     d: int
@@ -70,7 +71,7 @@ class Shaw(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """Scaled inner products of queries and the key table."""
+        """Return scaled inner products of queries with ``rows`` of the key table."""
         if self.key_table is None:
             return None
         return self.products_with(self.key_table, tokens, rows)
@@ -81,9 +82,9 @@ class Shaw(OffsetTable):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Return Σ a (v + vector)."""
+        """Return Σ a (v + value-table vector of the key's offset), a the weights."""
         return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, past={self.past}, future={self.future}"

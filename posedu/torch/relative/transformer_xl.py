@@ -21,9 +21,10 @@ class TransformerXL(Encoding):
 
     The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d. No maximal
     length. Where positions count up by one, each head has a vector for each distance
-    and its product with every query: O(L (d + d_model)) and O(L²) numbers for a layer,
-    never d numbers for each query and key. Elsewhere, and for a single query, products
-    are of d_model features that rotate with the positions of both.
+    and the product of this vector with every query: O(L (d + d_model)) and O(L²)
+    numbers for a layer, never d numbers for each query and key. For other positions,
+    and for a single query, the products are of d_model features, rotated by the
+    positions of query and key.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class TransformerXL(Encoding):
         nn.init.normal_(self.position.weight, std=0.02)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """The three terms with positions or u, v, in float32 or better."""
+        """Return u · k_j + (q_i + v) · W_R r_{i−j}, all over √d, float32 or wider."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         u = self.global_content.to(wide)[:, None] * self.scale(tokens.d)
         of_contents = u @ tokens.k.to(wide).mT
@@ -101,7 +102,7 @@ class TransformerXL(Encoding):
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
         """Return (q_i + v) · W_R r_{i−j} where positions count up by one."""
-        queries, keys = q_plus_v.shape[2], tokens.k.shape[2]
+        queries, keys = q_plus_v.shape[2], tokens.keys
         last = -1 if tokens.causal else 1 - queries  # skew needs one column more
         offsets = torch.arange(keys - 1, last - 1, -1, device=q_plus_v.device)
         distances = self._waves(offsets, q_plus_v.dtype) @ weight.mT
@@ -115,7 +116,7 @@ class TransformerXL(Encoding):
     def _waves(
         self, offsets: Shaped[Tensor, "*shape"], dtype: torch.dtype
     ) -> Float[Tensor, "*shape d_model"]:
-        """Sinusoids of the offsets."""
+        """Return the sinusoidal vectors of the offsets, clamped to ``clamp``."""
         if self.clamp is not None:
             offsets = offsets.clamp(-self.clamp, self.clamp)
         cos, sin = self._cos_sin(offsets, dtype)
@@ -135,7 +136,7 @@ class TransformerXL(Encoding):
     ) -> Float[Tensor, "batch heads queries keys"]:
         """Return (q_i + v) · W_R r_{i−j} at any positions. Equation ``eq-xl-turned``.
 
-        With a and b the coefficients that a query gives sine and cosine,
+        Where a and b are the coefficients that a query gives sine and cosine,
         a sin ω(i − j) + b cos ω(i − j) =
         (a sin ωi + b cos ωi) cos ωj + (b sin ωi − a cos ωi) sin ωj.
         """
@@ -160,6 +161,6 @@ class TransformerXL(Encoding):
         return torch.where(tokens.offsets > self.clamp, after, products)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         clamp = "" if self.clamp is None else f", clamp={self.clamp:g}"
         return f"{self.d}, {self.heads}, {self.width}, layout={self.layout!r}{clamp}"

@@ -29,7 +29,7 @@ class TUPE(Encoding):
     d, heads, d_model
         Sizes of the layers; d_model is also the width of the position vectors.
     tokens
-        Number of positions with a vector, from 0 on; others are refused.
+        Number of positions with a vector, from 0 on; other positions are refused.
     first_token
         ``"numbers"``, ``"rows"`` or ``"tied"``; see
         :func:`posedu.numpy.relative.tupe`.
@@ -45,8 +45,8 @@ class TUPE(Encoding):
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers, unknown ``first_token``, buckets as for
-        T5.
+        Sizes that are not positive integers, unknown ``first_token``, buckets that
+        T5 refuses.
     """
 
     d: int
@@ -92,11 +92,11 @@ class TUPE(Encoding):
             self.relative = nn.Parameter(torch.zeros(heads, buckets + self._extra))
 
     def scale(self, d: int) -> float:
-        """1/√(2d): the logits are sums of two inner products."""
+        """Return 1/√(2d), since the logits are sums of two inner products."""
         return (2 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """The position–position term and the relative bias, in float32 or better."""
+        """Return position–position term plus relative bias, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         i, j = map(self._rows, (tokens.query_positions, tokens.key_positions))
         queries, keys = (
@@ -115,7 +115,7 @@ class TUPE(Encoding):
     def _rows(
         self, positions: Shaped[Tensor, "rows tokens"]
     ) -> Int[Tensor, "rows tokens"]:
-        """Positions rounded down, as indices of the table."""
+        """Return positions rounded down, as indices of the rows of the table."""
         if may_look(positions):
             outside = (positions < 0) | (positions >= self.tokens)
             if outside.any():
@@ -128,7 +128,10 @@ class TUPE(Encoding):
     def _projected(
         self, to: nn.Linear, rows: Int[Tensor, "*rows n"], dtype: torch.dtype
     ) -> Float[Tensor, "*rows heads n d"]:
-        """Project the vectors of these rows for all heads."""
+        """Project the position vectors of ``rows`` by ``to``, for all heads.
+
+        ``rows`` are indices of table rows.
+        """
         p = functional.embedding(rows, self.table).to(dtype)
         if self.norm is not None:
             weight, bias = (t.to(dtype) for t in (self.norm.weight, self.norm.bias))
@@ -140,8 +143,8 @@ class TUPE(Encoding):
     def _of_offsets(
         self, tokens: Tokens, relative: Float[Tensor, "heads buckets"]
     ) -> Float[Tensor, "#rows heads queries keys"]:
-        """The relative bias: the number of each offset's bucket."""
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        """Return the relative bias: the trained number of each offset's bucket."""
+        queries, keys = tokens.q.shape[2], tokens.keys
         by_distance = tokens.consecutive and queries > 0
         if by_distance:
             offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
@@ -156,7 +159,11 @@ class TUPE(Encoding):
     def _of_the_first(
         self, tokens: Tokens, dtype: torch.dtype
     ) -> tuple[Float[Tensor, "heads"], Float[Tensor, "heads"]]:
-        """Logits in the row of the query at position 0, and in its key's column."""
+        """Return the two logits of each head that replace those at position 0.
+
+        The first is for the query at position 0 with any key, the second for the key at
+        position 0 with any other query.
+        """
         if self.first is not None:
             row, column = self.first.to(dtype).unbind(-1)
             return row, column
@@ -170,7 +177,7 @@ class TUPE(Encoding):
         return row, column
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d}, {self.heads}, {self.tokens} tokens, "
             f"first_token={self.first_token!r}, norm={self.norm is not None}, "

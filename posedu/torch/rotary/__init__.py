@@ -1,6 +1,6 @@
 """Rotary encodings as PyTorch modules, one file for each encoding.
 
-They share ``rotation`` (kernels and base classes), ``grid`` (positions with several
+All share ``rotation`` (kernels and base classes), ``grid`` (positions with several
 coordinates) and ``generators`` (matrix exponentials of skew matrices).
 """
 

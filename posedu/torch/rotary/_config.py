@@ -22,7 +22,8 @@ def rotation_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of :class:`RoPE`, or with sections those of :class:`MRoPE`.
 
-    See :meth:`RoPE.from_config`.
+    Sections are the numbers of pairs that M-RoPE rotates by each coordinate;
+    ``has_sections`` is true for :class:`MRoPE`. See :meth:`RoPE.from_config`.
     """
     # Imported here, so that importing posedu.torch reads no tables of families.
     from posedu.tools.configs import read_rope
@@ -47,7 +48,11 @@ def rotation_arguments(
 
 
 def _require_sections(found: Any, has_sections: bool) -> None:
-    """Raise unless positions are numbers, or with sections those of M-RoPE."""
+    """Raise unless a configuration's positions fit RoPE, or MRoPE with sections.
+
+    ``found`` is the rotation that the configuration describes. Sections are the numbers
+    of pairs that M-RoPE rotates by each coordinate.
+    """
     if found.order == SEPARATE:
         raise ValueError(
             f"the configuration rotates by {len(found.sections)} coordinates, each "
@@ -65,7 +70,11 @@ def _require_sections(found: Any, has_sections: bool) -> None:
 
 
 def _layer_type(kinds: Mapping[str, Any], layer_type: str | None) -> str:
-    """The layer type that is asked for, or the only one that is rotated."""
+    """Return the layer type that is asked for, or the only one that is rotated.
+
+    ``kinds`` maps each layer type (such as ``"full_attention"``) of the configuration
+    to its rotation, or to ``None``.
+    """
     rotated = [name for name, found in kinds.items() if found is not None]
     if not rotated:
         raise ValueError(
@@ -95,7 +104,11 @@ def _layout(known: str, given: Layout | None) -> str:
 
 
 def _frequencies(found: Any, length: int | None) -> Any:
-    """Frequencies of a method that changes them, ``None`` for the base alone."""
+    """Return the frequencies of a context extension method, ``None`` without one.
+
+    ``found`` is the rotation that the configuration describes, ``length`` the length of
+    the text in tokens.
+    """
     if length is not None:
         require_dimension("length", length, 1)
     if found.method == "default":
@@ -109,7 +122,11 @@ def _frequencies(found: Any, length: int | None) -> Any:
 
 
 def _further_factors(reading: Any, name: str, found: Any) -> list[str]:
-    """Warnings of factors of the logits that are no part of the rotation."""
+    """Return warnings about factors of the logits that the rotation does not have.
+
+    ``found`` is the rotation of the layer type ``name`` in ``reading``, the
+    configuration as ``read_rope`` returns it.
+    """
     texts = []
     if found.softmax != 1:
         texts.append(

@@ -1,4 +1,4 @@
-"""Axial RoPE: each pair is rotated by one coordinate."""
+"""Axial RoPE: each pair of features is rotated by one coordinate of the position."""
 
 import torch
 from jaxtyping import Float
@@ -27,7 +27,8 @@ def axial_frequencies(
 ) -> Float[Tensor, "pairs axes"]:
     """Return the frequency vectors of axial RoPE in float64. Equation ``def-axial``.
 
-    See :func:`posedu.numpy.rotary.axial_frequencies`, which states the two ``order``.
+    See :func:`posedu.numpy.rotary.axial_frequencies`, which explains the two
+    values of ``order``.
     """
     require_dimension("axes", axes, 1)
     require_dimension("d", d, 2 * axes)
@@ -43,7 +44,7 @@ class AxialRoPE(PairRotation):
     """Axial RoPE (arXiv 2403.13298 §3.1): one coordinate rotates each pair of features.
 
     No parameters, no maximal size. A class or register token at the origin is not
-    rotated; any other position of its own works too.
+    rotated; any other position that only such a token has works too.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ class AxialRoPE(PairRotation):
         return cos_sin(in_float64(positions, device) @ f.mT, dtype)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d}, order={self.order!r}, layout={self.layout!r}, "
             f"base={self.base:g}, axes={self.axes}"

@@ -20,7 +20,7 @@ from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
 
 
 class ComRoPE(BlockRotation):
-    """Base class of ComRoPE: generators P − Pᵀ, times a number for each axis.
+    """Base class of ComRoPE: generators are P − Pᵀ times a number for each axis.
 
     Use :class:`ComRoPEAP` or :class:`ComRoPELD`.
     """
@@ -59,18 +59,18 @@ class ComRoPE(BlockRotation):
         return matrices - matrices.mT
 
     def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
-        """The skew matrices A_k, which commute, in float64."""
+        """Return the skew matrices A_k, which commute, in float64."""
         return self._multipliers()[..., None, None] * self._skew_part().unsqueeze(-4)
 
     def as_mixed_rope(
         self,
     ) -> tuple[MixedRoPE, Float[Tensor, "*heads blocks block block"]]:
-        """The same rotation as RoPE-Mixed in a fixed basis Q: R(x) = Q M(x) Qᵀ.
+        """Return the same rotation as RoPE-Mixed M in a fixed basis Q: R = Q M Qᵀ.
 
         Equation ``eq-com-normal``. The basis cancels in every score, so
         :func:`fold_basis` can put it into W_q and W_k once, and RoPE-Mixed alone
-        remains: O(d) a token and no exponential. It is meant for a trained model:
-        frequencies and basis, both float64, are copies without a gradient.
+        remains: O(d) a token and no exponential. The conversion is meant for a trained
+        model: frequencies and basis, both float64, are copies without a gradient.
         """
         part = self._skew_part().detach().cpu()
         flat = part.reshape(-1, self.block, self.block)
@@ -90,7 +90,7 @@ class ComRoPE(BlockRotation):
 
 
 def _planes(a: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return an orthogonal Q, and t_p such that QᵀAQ = blockdiag_p(t_p J)."""
+    """Return Q and t_p of a skew A: Q orthogonal, QᵀAQ = blockdiag_p(t_p J)."""
     from scipy.linalg import schur  # slow to import, and only this function needs it
 
     triangular, basis = schur(a)
@@ -226,7 +226,7 @@ def fold_basis(
         ``[heads · d, d_model]``, or a bias ``[heads · d]``.
     basis
         Q of :meth:`ComRoPE.as_mixed_rope`. Where ``weight`` has more heads, neighbors
-        share one (grouped queries); without an axis of heads, all share it.
+        share a basis (grouped queries); without an axis of heads, all share Q.
 
     Returns
     -------
@@ -274,7 +274,8 @@ def perturb(
     positions
         Patch centers, floating.
     patch
-        The side of a patch in the units of ``positions``: one number or one an axis.
+        The side of a patch in the units of ``positions``: one number, or one for each
+        axis.
     intensity
         The paper's σ ≥ 0; 0 changes nothing, its main experiments use 1.
     rule

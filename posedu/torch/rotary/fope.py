@@ -50,10 +50,10 @@ def kept_frequencies(
 class FoPE(PairRotation):
     """Fourier Position Embedding (arXiv 2412.17739), as published and as released.
 
-    Frequencies below 2π/length are dropped; every other pair gets a series of all that
-    remain, with fixed random coefficients around its own frequency;
-    ``requires_grad_()`` has them trained. Equation ``def-fope``. Paper and code differ
-    in three places, each a keyword.
+    Frequencies below 2π/length are dropped; every other pair gets a Fourier series of
+    all remaining frequencies, with fixed random coefficients around the pair's own
+    frequency; ``requires_grad_()`` makes the coefficients trained. Equation
+    ``def-fope``. Paper and code differ in three places, each a keyword.
 
     Parameters
     ----------
@@ -67,11 +67,12 @@ class FoPE(PairRotation):
         Cosine and sine of the pairs without a series. ``"identity"``: 1 and 0, no
         rotation (the paper's Eq. 13). ``"ones"``: both 1 (the code).
     coefficients
-        Rule by which they are drawn, where they are not given. ``"paper"``: a series
-        for every kept pair, its own frequency with 1, plus normal numbers of deviation
-        ``sigma``. ``"code"``: at most d/4 series, and Xavier's deviation with gain
-        ``sigma``, σ √(2 / (kept · series + heads · series)); where fewer series than
-        kept frequencies fit, series i is around frequency i · ⌈kept / series⌉, if any.
+        Rule by which coefficients are drawn, where none are given. ``"paper"``: a
+        series for every kept pair, its own frequency with 1, plus normal numbers of
+        deviation ``sigma``. ``"code"``: at most d/4 series, and Xavier's deviation with
+        gain ``sigma``, σ √(2 / (kept · series + heads · series)); where fewer series
+        than kept frequencies fit, series i is around frequency i · ⌈kept / series⌉, if
+        any.
     series
         Where the series acts. ``"tokens"``: on every query and key, as the code (scores
         then are relative only where each pair is one wave, ``eq-fope-mixing``).
@@ -85,15 +86,16 @@ class FoPE(PairRotation):
     sigma
         Default 0.3 (the paper's smallest model).
     fourier_dim
-        The head dimension whose frequencies are summed, at least d: more of them are
-        closer to each other (the authors' ``fourier_dim``). Default d. For
-        ``coefficients="paper"`` a multiple of d, so that a pair's own is among them.
+        The head dimension whose frequencies are summed, at least d: a larger one has
+        more frequencies, closer to each other (the authors' ``fourier_dim``). Default
+        d. For ``coefficients="paper"`` a multiple of d, so that a pair's own frequency
+        is among them.
     normalize
         Whether each series is divided by the sum of its coefficients (the authors'
         ``fourier_norm``). Default false, as their configurations.
     cos_coefficients, sin_coefficients
-        Given instead of drawn, ``[kept, series]`` with at most d/2 series, after an
-        axis of ``heads`` where there are some.
+        Coefficients to use instead of drawn ones, ``[kept, series]`` with at most d/2
+        series, after an axis of ``heads`` if given.
 
     Raises
     ------
@@ -166,7 +168,10 @@ class FoPE(PairRotation):
     def _draw(
         self, rule: FoPECoefficients, sigma: float
     ) -> Float[Tensor, "*heads kept series"]:
-        """Draw coefficients around the identity."""
+        """Draw series coefficients: columns of the identity matrix plus noise.
+
+        ``rule`` is the argument ``coefficients`` of the class.
+        """
         kept, own = self.kept, 1 if self.heads is None else self.heads
         if rule == "paper":
             require_dimension("fourier_dim", self.fourier_dim, self.d)
@@ -206,7 +211,10 @@ class FoPE(PairRotation):
         return super()._rotate(x, table) if self.series == "tokens" else x
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """The logits of the offset's series, over √d. Equation ``def-fope-offset``."""
+        """Return logits by the Fourier series of each offset, over √d.
+
+        Equation ``def-fope-offset``.
+        """
         if self.series == "tokens":
             return super().logits(tokens)
         a, b = (t.unsqueeze(-2) for t in self._pairs(tokens.q))
@@ -221,13 +229,13 @@ class FoPE(PairRotation):
         return scores.sum(-1) * self.scale(tokens.d)
 
     def _pairs(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The first features of all pairs, and the second ones."""
+        """Return the first and the second features of all pairs, as two tensors."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         shape, axis = ((-1, 2), -1) if self.layout == "interleaved" else ((2, -1), -2)
         return wide.unflatten(-1, shape).unbind(axis)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d}, layout={self.layout!r}, length={self.length}, "
             f"padding={self.padding!r}, series={self.series!r}, heads={self.heads}, "

@@ -43,11 +43,11 @@ def skew(entries: Float[Tensor, "*rows entries"]) -> Float[Tensor, "*rows block 
 def exponential(
     a: Float[Tensor, "*rows block block"],
 ) -> Float[Tensor, "*rows block block"]:
-    """Return exp(A) of skew A: closed forms for blocks of 2, 3, 4, else the series.
+    """Return exp(A) of skew A: closed forms for blocks of 2, 3, 4, else by PyTorch.
 
-    2: a rotation of the plane. 3: Rodrigues. 4: the product of two commuting
+    Blocks of 2: a rotation of the plane. 3: Rodrigues. 4: the product of two commuting
     exponentials (isoclinic parts). Larger: ``torch.matrix_exp``. Equation
-    ``eq-lie-closed``. It is not checked that A is skew, since that would make the host
+    ``eq-lie-closed``. Skewness of A is not checked, since the check would make the host
     wait for the device.
     """
     require_floats("a", a)
@@ -74,7 +74,7 @@ def exponential(
 
 
 def _isoclinic(a: Tensor) -> tuple[Tensor, Tensor]:
-    """The two commuting parts of 4 × 4 skew matrices, each squaring to −s² I."""
+    """Return two commuting summands of 4 × 4 skew matrices, each squaring to −s² I."""
     rows, columns = torch.triu_indices(4, 4, 1, device=a.device)
     u, v, w, x, y, z = a[..., rows, columns].unbind(-1)
     dual = skew(torch.stack((z, -y, x, w, -v, u), -1))
@@ -88,9 +88,9 @@ def _exponential_of_part(a: Tensor) -> Tensor:
 
 
 def _cos_sinc(square: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine of s and sin(s)/s, smooth in s² ≥ 0 also where s = 0.
+    """Return cos(s) and sin(s)/s for s² = ``square``, smooth also where s = 0.
 
-    Below s² = 10⁻⁶ by their series, whose next terms are below 2⁻⁵³.
+    Below s² = 10⁻⁶ both are power series, whose next terms are below 2⁻⁵³.
     """
     small = square < 1e-6
     s = square.where(~small, 1.0).sqrt()
@@ -105,8 +105,8 @@ def rotations(
 ) -> Float[Tensor, "*table tokens blocks block block"]:
     """Return R(x) = exp(Σ_k x_k A_k), block by block, in the generators' dtype.
 
-    Equation ``def-lie``. With generators of each head, positions have an axis for the
-    heads, of size 1 or theirs, before the tokens.
+    Equation ``def-lie``. If each head has its own generators, positions have an axis
+    for heads, of size 1 or the number of heads, before the tokens.
     """
     require_position_dtype("positions", positions)
     require_floats("generators", generators)
@@ -131,15 +131,15 @@ class BlockRotation(Rotation[Tensor]):
 
     Exponentials are float64 whatever the dtype of the features. On a CPU they are
     computed once for each distinct position; elsewhere the host would have to wait for
-    the number of these. The product is block by block. A subclass defines its
-    :meth:`generators`.
+    the number of distinct positions. Features are multiplied block by block. A subclass
+    defines its :meth:`generators`.
     """
 
     block: int
     _features = 3
 
     def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
-        """The skew matrices A_k, block by block, in float64."""
+        """Return the skew matrices A_k, block by block, in float64."""
         raise NotImplementedError
 
     def _table(
@@ -167,5 +167,5 @@ class BlockRotation(Rotation[Tensor]):
         return rotate_pairs(x, cos, sin, layout="interleaved")
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, block={self.block}, axes={self.axes}, heads={self.heads}"

@@ -1,4 +1,4 @@
-"""Positions with several coordinates."""
+"""Grids of positions with several coordinates, such as those of image patches."""
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ def grid(
     """Return the positions of a grid's cells, float64; the first axis varies fastest.
 
     ``grid(width, height)`` are the (x, y) of an image's patches, row by row. The three
-    ``coordinates`` are those of :func:`posedu.numpy.rotary.grid`.
+    values of ``coordinates`` are those of :func:`posedu.numpy.rotary.grid`.
     """
     require_choice("coordinates", coordinates, GridCoordinates)
     if not counts:

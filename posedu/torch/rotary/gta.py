@@ -1,4 +1,4 @@
-"""GTA as a module."""
+"""GTA: geometric transform attention, by camera poses and places in the image."""
 
 import math
 
@@ -21,9 +21,9 @@ class GTA(Encoding):
     """Geometric transform attention (arXiv 2310.10375). Equation ``def-gta``.
 
     A position is eight numbers: the translation and the rotation vector of the camera
-    that took a token, which take a point of the world to one in front of it, and the
-    place (u, v) of the token in its image. Its matrices are made in float64 and
-    applied in float32 or better; no parameters.
+    that took a token, which map a point of the world to the camera's coordinates, and
+    the place (u, v) of the token in its image. The matrices D of positions are made in
+    float64 and applied in float32 or better; no parameters.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class GTA(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Multiply queries by Dᵀ and keys by D⁻¹."""
+        """Multiply queries by Dᵀ and keys by D⁻¹, with D of each token's pose."""
         at = self._aligned(q, positions)
         return self._act(q, _camera(at).mT, at, 1), self.values(k, positions)
 
@@ -92,7 +92,7 @@ class GTA(Encoding):
         return torch.cat((transformed, rotated), -1)
 
     def extra_repr(self) -> str:
-        """The sizes, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, image_dim={self.image_dim}"
 
 
@@ -102,14 +102,14 @@ def _octaves(image_dim: int, device: Device) -> Float[Tensor, "pairs"]:
 
 
 def _camera(at: Float[Tensor, "*rows axes"]) -> Float[Tensor, "*rows 4 4"]:
-    """Return ((R, t), (0, 1)). Equation ``def-gta-camera``."""
+    """Return each camera's matrix ((R, t), (0, 1)). Equation ``def-gta-camera``."""
     x, y, z = at[..., 3:6].unbind(-1)
     rotation = exponential(skew(torch.stack((-z, y, -x), -1)))
     return _with_last_row(torch.cat((rotation, at[..., :3, None]), -1))
 
 
 def _inverse(matrices: Float[Tensor, "*rows 4 4"]) -> Float[Tensor, "*rows 4 4"]:
-    """Return the inverse ((Rᵀ, −Rᵀ t), (0, 1))."""
+    """Return the inverses ((Rᵀ, −Rᵀ t), (0, 1)) of camera matrices."""
     inverse = matrices[..., :3, :3].mT
     return _with_last_row(torch.cat((inverse, -inverse @ matrices[..., :3, 3:]), -1))
 

@@ -1,4 +1,4 @@
-"""LieRE: rotations with free skew generators."""
+"""LieRE: rotations with free skew generators, which need not commute."""
 
 import math
 
@@ -12,7 +12,9 @@ from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
 
 
 class LieRE(BlockRotation):
-    """LieRE (arXiv 2406.10322): free skew generators, so in general not relative.
+    """LieRE (arXiv 2406.10322): rotations by free skew generators.
+
+    The generators need not commute, so that scores are in general not relative.
 
     Parameters
     ----------
@@ -68,5 +70,5 @@ class LieRE(BlockRotation):
         self.entries = given_parameter("entries", entries, shape)
 
     def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
-        """The skew matrices A_k = U_k − U_kᵀ, in float64."""
+        """Return the skew matrices A_k = U_k − U_kᵀ, in float64."""
         return skew(self.entries.to(torch.float64))

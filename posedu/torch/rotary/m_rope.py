@@ -37,8 +37,8 @@ class MRoPE(RoPE):
     sections
         How many pairs each axis rotates: time, rows and columns, or more axes.
     order
-        Which pairs they are: ``"sectioned"``, ``"interleaved"`` or ``"alternating"``;
-        see :func:`posedu.numpy.rotary.m_rope_axes`.
+        Which pairs each axis rotates: ``"sectioned"``, ``"interleaved"`` or
+        ``"alternating"``; see :func:`posedu.numpy.rotary.m_rope_axes`.
     layout
         Which features form a pair. Qwen's is ``"half"``, ERNIE's ``"interleaved"``.
     base
@@ -49,8 +49,8 @@ class MRoPE(RoPE):
     Raises
     ------
     TypeError, ValueError
-        As :class:`RoPE`; ``d`` too small, unknown ``order``, or sections that it does
-        not allow.
+        As :class:`RoPE`; ``d`` too small, unknown ``order``, or sections that
+        ``order`` does not allow.
     """
 
     axes: int
@@ -105,7 +105,7 @@ class MRoPE(RoPE):
         )
 
     def _axes(self) -> list[int]:
-        """The axis of each pair."""
+        """Return the axis by which each pair of features is rotated."""
         pairs, others = range(sum(self.sections)), self.axes - 1
         if self.order == "sectioned":
             ends = list(accumulate(self.sections))
@@ -127,17 +127,17 @@ class MRoPE(RoPE):
         return cos_sin(coordinates * self._frequencies(device), dtype)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{super().extra_repr()}, sections={self.sections}, order={self.order!r}"
 
 
 def m_rope_positions(
     parts: Sequence[int | Sequence[float]], *, after: TextStart, device: Device = None
 ) -> Int[Tensor, "tokens 3"]:
-    """Positions (time, row, column) of a sequence of text, images and videos.
+    """Return positions (time, row, column) of a sequence of text, images and videos.
 
-    As :func:`posedu.numpy.rotary.m_rope_positions`, which states the ``parts`` and the
-    two ``after``. Equation ``def-m-rope-positions``.
+    As :func:`posedu.numpy.rotary.m_rope_positions`, which explains ``parts`` and the
+    two values of ``after``. Equation ``def-m-rope-positions``.
     """
     require_choice("after", after, TextStart)
     start, places = 0, [torch.zeros(0, 3, dtype=torch.int64, device=device)]

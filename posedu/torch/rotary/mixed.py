@@ -1,4 +1,4 @@
-"""RoPE-Mixed: a frequency vector for each pair."""
+"""RoPE-Mixed: RoPE with a trained frequency vector for each pair of features."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class MixedRoPE(PairRotation):
     """RoPE-Mixed (arXiv 2403.13298 §3.2): every pair has a trained frequency vector.
 
     The angle of pair p of a token at x is f_p · x. Equation ``def-mixed``. The paper
-    trains a set for each head and layer and excludes them from weight decay.
+    trains vectors for each head and layer and excludes them from weight decay.
 
     Parameters
     ----------
@@ -111,5 +111,5 @@ class MixedRoPE(PairRotation):
         return cos_sin(in_float64(positions, device) @ f.mT, dtype)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, layout={self.layout!r}, heads={self.heads}, axes={self.axes}"

@@ -8,12 +8,15 @@ from torch import Tensor, nn
 
 from posedu._arguments import Layout, require_bool, require_dimension
 from posedu.torch._autograd import lowered, without_autocast
-from posedu.torch._tensors import Positions, as_positions, require_input
-from posedu.torch.attention import Attention, Steps, require_masks
+from posedu.torch._shared import Shared
+from posedu.torch.attention import Attention, Steps
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Tokens, softmax
 from posedu.torch.rotary.rope import RoPE
 from posedu.torch.routes import Route, choose_route
+from posedu.torch.tiled_attention import by_group
+
+_ROWS = 256  # queries whose weights are computed at a time
 
 
 class MLA(Attention):
@@ -107,7 +110,10 @@ class MLA(Attention):
         Float[Tensor, "batch heads tokens d"],
         Mapping[str, Tensor],
     ]:
-        """Full queries, keys and values, rotated features first."""
+        """Return full queries, keys and values; features to rotate come first.
+
+        The fourth result, the further state to cache, is empty.
+        """
         q_content, q_rotary, latent, shared = self._small(x)
         k, v = (
             up(latent).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
@@ -125,7 +131,11 @@ class MLA(Attention):
         Float[Tensor, "batch tokens latent"],
         Float[Tensor, "batch 1 tokens rotary"],
     ]:
-        """Both parts of queries, latent vectors and shared keys before rotation."""
+        """Return queries in two parts, the latent vectors and the shared keys.
+
+        The parts are the features without RoPE, then those with RoPE. Nothing is
+        rotated yet.
+        """
         latent, shared = self.kv_down(x).split((self.latent, self.rotary), -1)
         latent = _normed(latent, self.kv_gain)
         source = x if self.q_down is None else _normed(self.q_down(x), self.q_gain)
@@ -133,67 +143,82 @@ class MLA(Attention):
         q_content, q_rotary = q.transpose(1, 2).split((self.d, self.rotary), -1)
         return q_content, q_rotary, latent, shared.unsqueeze(1)
 
-    def steps(
+    def checked_steps(
         self,
         x: Float[Tensor, "batch tokens d_model"],
-        positions: Positions | None = None,
-        *,
-        key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
-        segments: Int[Tensor, "batch tokens"] | None = None,
-        cache: KVCache | None = None,
+        positions: Tensor,
+        consecutive: bool,
+        key_padding_mask: Bool[Tensor, "batch keys"] | None,
+        segments: Int[Tensor, "batch tokens"] | None,
+        cache: KVCache | None,
+        shared: Shared,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
         """Return the output of :meth:`forward` and its intermediate results.
 
-        With a cache, the attention outputs are latent vectors, for all heads.
+        With a cache, the intermediate attention output of each head is a latent vector;
+        without gradients, this takes O(queries + keys) memory.
         """
         if cache is None:
-            return super().steps(
-                x, positions, key_padding_mask=key_padding_mask, segments=segments
+            return super().checked_steps(
+                x, positions, consecutive, key_padding_mask, segments, cache, shared
             )
-        require_input(x, self.d_model, self.kv_down.weight)
-        require_masks(x, key_padding_mask, segments, self.window, cache)
-        q_content, q_rotary, latent, shared = lowered(*self._small(x))
+        q_content, q_rotary, latent, shared_k = lowered(*self._small(x))
         k_up, v_up = (
             lowered(up.weight.unflatten(0, (self.heads, self.d)))[0]
             for up in (self.k_up, self.v_up)
         )
-        consecutive = positions is None and cache.consecutive
-        at = as_positions(positions, (), x, start=cache.count, reader="MLA")
         with without_autocast(x):
-            q_rotary, shared = self.shared.rotate(q_rotary, shared, at)
-            extended = cache.appended(shared, latent[:, None], at, {}, self.shared)
+            q_rotary, shared_k = self.shared.rotate_in_model(
+                q_rotary, shared_k, positions, shared
+            )
+            extended = cache.appended(
+                *(shared_k, latent[:, None], positions, {}, self.shared)
+            )
             extended.consecutive = consecutive
             k, v, key_positions = extended.entries
             tokens = Tokens(
                 q=q_rotary,
-                k=k.expand(-1, self.heads, -1, -1),
-                v=v.expand(-1, self.heads, -1, -1),
+                grouped_k=k,
+                grouped_v=v,
                 d=self.d + self.rotary,
-                query_positions=at,
+                query_positions=positions,
                 key_positions=key_positions,
                 causal=True,
                 x=x,
                 window=self.window,
                 padding=key_padding_mask,
                 consecutive=consecutive,
+                shared=shared,
             )
             absorbed = torch.einsum("bhnd,hdc->bhnc", q_content, k_up)
-            products = _shared_products(q_rotary, k) + _shared_products(absorbed, v)
-            weights = softmax(products * self.encoding.scale(tokens.d), tokens.mask)
-            weights = weights.to(v.dtype)
-            latent_output = _shared_products(weights, v.mT)
+            latent_output = _attend_latent(
+                tokens, absorbed, self.encoding.scale(tokens.d)
+            )
             out = torch.einsum("bhnc,hdc->bhnd", latent_output, v_up)
         cache.copy_from(extended)
-        return self.finish(out, x), Steps(latent_output, tokens, weights)
+        return self.finish(out, x), Steps(latent_output, tokens, None)
 
 
-def _shared_products(
-    of_heads: Float[Tensor, "batch heads tokens n"],
-    shared: Float[Tensor, "batch 1 m n"],
-) -> Float[Tensor, "batch heads tokens m"]:
-    """Inner products with vectors that all heads share, without repeating these."""
-    heads = of_heads.shape[1:3]
-    return (of_heads.flatten(1, 2) @ shared[:, 0].mT).unflatten(1, heads)
+def _attend_latent(
+    tokens: Tokens, absorbed: Float[Tensor, "batch heads queries latent"], scale: float
+) -> Float[Tensor, "batch heads queries latent"]:
+    """Attend to latent vectors, which are keys and values, and to shared rotated keys.
+
+    ``tokens`` holds rotated queries, and latent vectors as values. Nothing of the cache
+    is copied; tiles of queries keep the weights small.
+    """
+    rotated, latent = tokens.grouped_k.mT, tokens.grouped_v
+    queries, keys = tokens.q.shape[2], tokens.keys
+    outputs = []
+    for start in range(0, max(queries, 1), _ROWS):
+        rows = slice(start, min(start + _ROWS, queries))
+        products = by_group(tokens.q[:, :, rows], rotated)
+        products = products + by_group(absorbed[:, :, rows], latent.mT)
+        every_key = slice(0, keys)
+        mask = tokens.limits.allowed(rows, every_key, queries, keys, latent.device)
+        weights = softmax(products * scale, mask).to(latent.dtype)
+        outputs.append(by_group(weights, latent))
+    return torch.cat(outputs, 2)
 
 
 def _normed(x: Tensor, gain: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""PoPE as a module."""
+"""PoPE: polar coordinate position embedding of queries and keys."""
 
 import math
 
@@ -17,7 +17,7 @@ from posedu.torch.frequencies import frequencies
 class PoPE(Encoding):
     """Polar coordinate position embedding (arXiv 2509.10534). Equation ``def-pope``.
 
-    A feature is a length, the softplus of its content, and an angle, that of the
+    A feature becomes a length, the softplus of its content, and an angle, that of its
     position. Keys and queries have 2d features: twice the products, and twice the cache
     of keys.
 
@@ -55,7 +55,10 @@ class PoPE(Encoding):
         Float[Tensor, "batch heads tokens 2*d"],
         Float[Tensor, "batch kv_heads tokens 2*d"],
     ]:
-        """Return contents as lengths at the position's angles, less a query's phase."""
+        """Return q and k in polar form: softplus lengths at the position's angles.
+
+        The angles of a query are less by the phases ``delta``, within [−2π, 0].
+        """
         omega = frequencies(2 * self.d, base=self.base, device=q.device)
         angle = angles(align_positions(positions, q), omega)
         phase = self.delta.double().clamp(-2 * math.pi, 0.0)[:, None]
@@ -63,7 +66,7 @@ class PoPE(Encoding):
             return _polar(q, angle - phase), _polar(k, angle)
 
     def extra_repr(self) -> str:
-        """The sizes, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, {self.heads}, base={self.base:g}"
 
 

@@ -6,18 +6,18 @@ from posedu.torch.rotary.rope import Frequencies, RoPE
 
 
 class Rerotation(RoPE):
-    """Re-rotation: rotated keys, rotated on to other positions, k ← R_Δ k.
+    """Re-rotation of rotated keys to other positions: k ← R_Δ k.
 
-    Call it with rotated keys and their shifts, new position minus old position. An
-    attention factor is in the keys already and is not applied again. Inside a layer it
-    is RoPE itself, whose shifts are all from position 0.
+    Call the module with rotated keys and their shifts, new position minus old position.
+    An attention factor is in the keys already and is not applied again. Inside a layer
+    the module is RoPE itself, since all shifts are from position 0.
     :meth:`posedu.torch.cache.KVCache.move` shifts a whole cache. Equation
     ``def-cache-rerotation``.
 
     Parameters
     ----------
     d, layout, base, rotary_dim, frequencies
-        Those by which the keys were rotated; see :class:`RoPE`.
+        Arguments by which the keys were rotated; see :class:`RoPE`.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class Rerotation(RoPE):
         layout: Layout | None = None,
         length: int | None = None,
     ) -> "Rerotation":
-        """Make the re-rotation for a published model, as :meth:`RoPE.from_config`."""
+        """Make the re-rotation of a published model; see :meth:`RoPE.from_config`."""
         rope = RoPE.from_config(config, layer_type, layout=layout, length=length)
         return cls(
             rope.d,

@@ -1,4 +1,4 @@
-"""RoPE for positions that are numbers."""
+"""RoPE: rotary position embedding by positions that are numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,16 +38,16 @@ class RoPE(PairRotation):
     d
         Head dimension, even.
     layout
-        Which features form a pair: ``"interleaved"`` (RoFormer, Meta's Llama, GPT-J)
-        or ``"half"`` (GPT-NeoX, Hugging Face's Llama). Weights trained with one need
-        :func:`convert_layout` for the other.
+        Which features form a pair: ``"interleaved"`` (RoFormer, Meta's Llama, GPT-J) or
+        ``"half"`` (GPT-NeoX, Hugging Face's Llama). Weights trained with one layout
+        need :func:`convert_layout` for the other layout.
     base
         Default 10000 (the paper); Llama 3 uses 500000.
     rotary_dim
         How many leading features of each head are rotated (partial rotary, as GPT-J
         and GPT-NeoX). ``None``: all. Frequencies are base^(−2p/rotary_dim).
     frequencies
-        Angular frequencies of the leading pairs in place of those, ``[pairs]``, as a
+        Angular frequencies of the leading pairs instead, ``[pairs]``, as a
         tensor, a NumPy array or a list: what context extension methods (PI, NTK, YaRN,
         Llama 3, LongRoPE) change. Kept in float64.
     attention_factor
@@ -102,11 +102,11 @@ class RoPE(PairRotation):
     ) -> "RoPE":
         """Make the rotation of a published model from its configuration.
 
-        Every rope type of :func:`posedu.tools.read_rope`: default, linear (PI),
+        All rope types of :func:`posedu.tools.read_rope` are read: default, linear (PI),
         dynamic (NTK), YaRN, Llama 3, LongRoPE, partial and proportional; the attention
         factor included. A temperature of the logits and a further scale of the softmax
-        are no part of a rotation: where a configuration has one, a warning says so. The
-        warnings of the reading are given, too.
+        are no part of a rotation: where a configuration has one, a warning says so.
+        Warnings of ``read_rope`` are given, too.
 
         Parameters
         ----------
@@ -121,8 +121,8 @@ class RoPE(PairRotation):
             layout. Where they do: the layout of weights that were converted.
         length
             Length of the text in tokens, for methods whose frequencies depend on it:
-            dynamic NTK and LongRoPE, which then are those of this length for every
-            position.
+            dynamic NTK and LongRoPE. Every position then has the frequencies of this
+            length.
 
         Raises
         ------
@@ -156,22 +156,25 @@ class RoPE(PairRotation):
     def _table_of_shifts(
         self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
-        """The table without the attention factor, which rotated keys have already."""
+        """Return the cosines and sines that rotate rotated keys further, by ``shifts``.
+
+        The attention factor is left out, since rotated keys have it already.
+        """
         return cos_sin(angles(shifts, self._frequencies(device)), dtype)
 
     def _frequencies(self, device: Device) -> Float[Tensor, "pairs"]:
-        """The frequencies of the pairs in float64: those given, or the base's."""
+        """Return the pairs' frequencies, float64: given ones, or those of ``base``."""
         if self.frequencies is None:
             return frequencies(self.rotary_dim, base=self.base, device=device)
         return self.frequencies.to(device)
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the base, and the frequencies if they were given."""
+        """Return tensors that determine angles: base, and frequencies if given."""
         base = torch.full((1,), self.base, dtype=torch.float64, device="cpu")
         return (base,) if self.frequencies is None else (base, self.frequencies)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         given = f"base={self.base:g}"
         if self.frequencies is not None:
             given = f"frequencies given, attention_factor={self.attention_factor:g}"
@@ -188,11 +191,11 @@ def convert_layout(
     target: Layout,
     rotary_dim: int | None = None,
 ) -> Shaped[Tensor, "features *rest"]:
-    """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
+    """Reorder rows of W_q or W_k (or their bias) from layout ``source`` to ``target``.
 
     As :func:`posedu.numpy.rotary.convert_layout`; here a reshape and a transpose.
-    Scores are unchanged when both are converted and the rotation uses ``target``.
-    Equation ``eq-rope-layout``.
+    Scores are unchanged when W_q and W_k are both converted and the rotation uses
+    ``target``. Equation ``eq-rope-layout``.
 
     Parameters
     ----------

@@ -6,10 +6,12 @@ from typing import Any, Generic, TypeVar
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 from torch.types import Device
 
 from posedu._arguments import Layout, require_choice, require_dimension
 from posedu.torch._autograd import without_autocast
+from posedu.torch._shared import Shared
 from posedu.torch._tensors import (
     Positions,
     align_positions,
@@ -22,6 +24,8 @@ from posedu.torch._tensors import (
 from posedu.torch.encoding import Encoding, Sizes
 
 _TILE = 1 << 17  # features rotated at a time on a CPU: half of L2 with the products
+
+_SMALL = 1 << 13  # features below which the calls of the kernel cost more than its work
 
 Table = TypeVar("Table", Tensor, tuple[Tensor, Tensor])  # blocks, or cosines and sines
 
@@ -47,8 +51,8 @@ def rotate_pairs(
     cos, sin
         Results of :meth:`RoPE.table`; they broadcast over the leading axes of x.
     layout
-        ``"interleaved"`` or ``"half"``; see :func:`posedu.numpy.rotary.pairs`. In
-        PyTorch's own kernels the first is the faster one, compiled the second.
+        ``"interleaved"`` or ``"half"``; see :func:`posedu.numpy.rotary.pairs`. Without
+        a compiler the first is the faster one, under ``torch.compile`` the second.
     out
         A tensor to write into, like ``x`` but with memory of its own. Nothing of the
         size of ``x`` is allocated then (but by a compiler, for the interleaved
@@ -70,9 +74,15 @@ def rotate_pairs(
         _require_no_gradient(x, cos, sin)
         with torch.no_grad():
             return _rotate_into(out, x, cos, sin, layout)
-    if torch.compiler.is_compiling() or cos.requires_grad or sin.requires_grad:
+    is_learned = cos.requires_grad or sin.requires_grad
+    if is_compiling() or is_learned or _is_small_step(x):
         return _rotate_by_formula(x, cos, sin, layout)
     return _PairRotation.apply(x, cos, sin, layout)
+
+
+def _is_small_step(x: Tensor) -> bool:
+    """Return whether ``x`` is small and no gradient is recorded, as in decoding."""
+    return not torch.is_grad_enabled() and x.numel() <= _SMALL
 
 
 def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
@@ -129,7 +139,7 @@ def _require_target(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
 
 
 def _require_no_gradient(*tensors: Tensor) -> None:
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+    if is_compiling() or not torch.is_grad_enabled():
         return
     if any(t.requires_grad for t in tensors):
         raise ValueError(
@@ -139,8 +149,8 @@ def _require_no_gradient(*tensors: Tensor) -> None:
 
 
 def _share_memory(a: Tensor, b: Tensor) -> bool:
-    """Return whether the storages overlap; under a compiler, which has none, False."""
-    if torch.compiler.is_compiling() or a.is_meta or a.device != b.device:
+    """Return whether two tensors' storages overlap; False under a compiler."""
+    if is_compiling() or a.is_meta or a.device != b.device:
         return False
     first, second = (t.untyped_storage() for t in (a, b))
     start, begin = first.data_ptr(), second.data_ptr()
@@ -150,24 +160,33 @@ def _share_memory(a: Tensor, b: Tensor) -> bool:
 def _rotate_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
     """Rotate in one expression: for each layout the one that compiles to SIMD code."""
     r = 2 * cos.shape[-1]
-    wide = x[..., :r].to(cos.dtype)
-    if layout == "interleaved":
-        a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
-        rotated = torch.stack((a * cos - b * sin, b * cos + a * sin), -1)
-    else:
+    is_partial = r < x.shape[-1]
+    wide = (x[..., :r] if is_partial else x).to(cos.dtype)
+    if layout == "half" and is_compiling():
         pairs = wide.unflatten(-1, (2, -1))
         sign = torch.arange(-1, 2, 2, device=x.device)[:, None]
         signed_sin = sign * sin.unsqueeze(-2)
         rotated = pairs * cos.unsqueeze(-2) + pairs.flip(-2) * signed_sin
-    rotated = rotated.flatten(-2).to(x.dtype)
-    return rotated if r == x.shape[-1] else torch.cat((rotated, x[..., r:]), -1)
+        rotated = rotated.flatten(-2)
+    else:
+        is_half = layout == "half"
+        a, b = wide.chunk(2, -1) if is_half else wide.unflatten(-1, (-1, 2)).unbind(-1)
+        new_a = torch.addcmul(a * cos, b, sin, value=-1)
+        new_b = torch.addcmul(b * cos, a, sin)
+        both = new_a, new_b
+        rotated = torch.cat(both, -1) if is_half else torch.stack(both, -1).flatten(-2)
+    rotated = rotated.to(x.dtype)
+    return torch.cat((rotated, x[..., r:]), -1) if is_partial else rotated
 
 
 def _rotate_into(
     out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: Layout
 ) -> Tensor:
-    """Rotate into ``out``; if not compiled, in few passes over few tokens at a time."""
-    if torch.compiler.is_compiling():
+    """Rotate the pairs of features of ``x``, with the result in ``out``.
+
+    Without a compiler, slices of few tokens are rotated by few operations each.
+    """
+    if is_compiling():
         return out.copy_(_rotate_by_formula(x, cos, sin, layout))
     r = 2 * cos.shape[-1]
     if r < x.shape[-1]:
@@ -185,7 +204,11 @@ def _rotate_into(
 
 
 def _by_tiles(rotate: Callable[..., None], *tensors: Tensor) -> None:
-    """Call ``rotate`` on as many tokens of all tensors at a time as stay in cache."""
+    """Call ``rotate`` on slices of all tensors along the token axis.
+
+    On a CPU a slice has as many tokens as stay in the processor's cache; elsewhere one
+    slice has all tokens.
+    """
     x = tensors[0]
     step = x.shape[-2]
     if x.device.type == "cpu":
@@ -213,20 +236,22 @@ def _rotate_complex(out: Tensor, x: Tensor, table: Tensor) -> None:
 
 
 def _is_complex(x: Tensor) -> bool:
-    """Return whether the strides of ``x`` allow :func:`_as_complex`."""
+    """Return whether :func:`_as_complex` can view ``x`` (even strides and offset)."""
     odd = any(stride % 2 for stride in (x.storage_offset(), *x.stride()[:-1]))
     return x.stride(-1) == 1 and not odd
 
 
 def _as_complex(x: Tensor) -> Tensor:
-    """Interleaved pairs (a, b) as numbers a + ib, in place."""
+    """View the interleaved pairs (a, b) of ``x`` as complex numbers a + ib."""
     return torch.view_as_complex(x.unflatten(-1, (-1, 2)))
 
 
 class _PairRotation(torch.autograd.Function):
-    """The rotation, whose gradient is the inverse rotation.
+    """Autograd function of pair rotation, whose gradient is the inverse rotation.
 
-    It serves tables without gradient. It is linear in the features and in the table.
+    The function serves tables (cosines and sines) that need no gradient. The result is
+    linear in the features and in the table, so that its forward-mode derivative is a
+    sum of two rotations.
     """
 
     @staticmethod
@@ -276,7 +301,7 @@ def rotate_blocks(
         Queries or keys.
     rotation
         The ``table`` of LieRE and ComRoPE; it broadcasts over the leading axes of
-        ``x``, which costs no copy of it.
+        ``x``, without a copy.
 
     Raises
     ------
@@ -309,10 +334,11 @@ def rotate_blocks(
 
 
 class Rotation(Encoding, Generic[Table]):
-    """Base class of rotary encodings, which rotate features by a table of positions.
+    """Base class of rotary encodings, which rotate features by a table of rotations.
 
     A subclass sets ``d``, and ``axes`` and ``heads`` where it has them, and defines
-    ``_table`` and ``_rotate``. This class does not depend on the kind of rotation.
+    ``_table`` and ``_rotate``. A table has the rotation of each position; its kind
+    (cosines and sines of pairs, or blocks) is the subclass's.
     """
 
     d: int
@@ -338,7 +364,7 @@ class Rotation(Encoding, Generic[Table]):
     def _table_of_shifts(
         self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> Table:
-        """The table that rotates already rotated keys further by ``shifts``."""
+        """Return the table that rotates rotated keys further, by ``shifts``."""
         return self._table(shifts, dtype, device)
 
     def _rotate(self, x: Tensor, table: Table) -> Tensor:
@@ -354,10 +380,10 @@ class Rotation(Encoding, Generic[Table]):
         """Return the table by which :meth:`forward` rotates features, in ``dtype``.
 
         Cosines and sines for :func:`rotate_pairs`, or blocks for :func:`rotate_blocks`,
-        with an axis of heads before the tokens where each head has its own. Angles are
-        float64 whatever ``dtype`` is. ``device`` matters for a range or a list; a
-        tensor of positions is on its own. Without trainable parameters one table serves
-        every layer.
+        with an axis of heads before the tokens where each head has its own table.
+        Angles are float64 whatever ``dtype`` is. ``device`` matters for a range or a
+        list; a tensor of positions stays on its device. Without trainable parameters
+        one table serves every layer.
         """
         require_float_dtype("dtype", dtype)
         positions = from_list(positions, device)
@@ -378,7 +404,7 @@ class Rotation(Encoding, Generic[Table]):
     def forward(
         self, x: Float[Tensor, "*batch tokens d"], positions: Positions
     ) -> Float[Tensor, "*batch tokens d"]:
-        """Rotate the features of ``x`` by its positions.
+        """Rotate the features of ``x`` by the positions of its tokens.
 
         ``positions`` is ``[tokens]``, ``[batch, tokens]`` or a range; with several
         coordinates ``[tokens, axes]`` or ``[batch, tokens, axes]``. The result has the
@@ -394,7 +420,7 @@ class Rotation(Encoding, Generic[Table]):
         k: Float[Tensor, "*kv_batch tokens d"],
         positions: Positions,
     ) -> tuple[Float[Tensor, "*batch tokens d"], Float[Tensor, "*kv_batch tokens d"]]:
-        """Rotate queries and keys, which share their positions."""
+        """Rotate queries and keys by ``positions``, which are those of both."""
         require_floats("q", q)
         require_floats("k", k)
         if k.dtype != q.dtype or k.shape[-2:] != q.shape[-2:]:
@@ -402,7 +428,26 @@ class Rotation(Encoding, Generic[Table]):
                 f"q and k must agree in dtype, tokens and d, got {q.dtype} "
                 f"{list(q.shape)} and {k.dtype} {list(k.shape)}"
             )
-        table = self._table_for(q, positions)
+        return self._rotate_both(q, k, self._table_for(q, positions))
+
+    def rotate_in_model(
+        self, q: Tensor, k: Tensor, positions: Tensor, shared: Shared
+    ) -> tuple[Tensor, Tensor]:
+        """Return the result of :meth:`rotate`; make its table once for all layers."""
+        if getattr(self.rotate, "__func__", None) is not Rotation.rotate:
+            return self.rotate(q, k, positions)
+        key = self, positions, q.shape, q.dtype
+        table = shared.once(lambda: self._table_for(q, positions), *key)
+        return self._rotate_both(q, k, table)
+
+    def _rotate_both(self, q: Tensor, k: Tensor, table: Table) -> tuple[Tensor, Tensor]:
+        """Rotate queries and keys by the table of their positions."""
+        heads = q.shape[-3:-2], k.shape[-3:-2]
+        is_shared = self.heads is None and all(heads)
+        if is_shared and not is_compiling() and _is_small_step(q):
+            both = self._rotate(torch.cat((q, k), -3), table)
+            rotated_q, rotated_k = both.split([n for (n,) in heads], -3)
+            return rotated_q, rotated_k
         return (
             self._rotate(q, self._for_heads(q, table)),
             self._rotate(k, self._for_heads(k, table)),
@@ -439,7 +484,7 @@ class Rotation(Encoding, Generic[Table]):
         return make(positions, dtype, x.device)
 
     def _for_heads(self, x: Tensor, table: Table) -> Table:
-        """Repeat the table of each head for every head of ``x`` that shares it."""
+        """Repeat each head's table for all heads of ``x`` that share the table."""
         if self.heads is None:
             return table
         if x.ndim < 3 or x.shape[-3] % self.heads:
@@ -458,7 +503,7 @@ class Rotation(Encoding, Generic[Table]):
 
 
 class PairRotation(Rotation[tuple[Tensor, Tensor]]):
-    """A rotation of pairs of features by a table of cosines and sines."""
+    """Base class of rotations of pairs of features, by a table of cosines and sines."""
 
     layout: Layout
 
@@ -469,7 +514,7 @@ class PairRotation(Rotation[tuple[Tensor, Tensor]]):
 def given_parameter(
     name: str, value: Tensor, shape: tuple[int | str, ...]
 ) -> nn.Parameter:
-    """Return a copy of ``value`` to train, if it is finite and of ``shape``, or raise.
+    """Return a copy of ``value`` to train; raise unless finite and of ``shape``.
 
     A string in the shape stands for any positive size.
     """

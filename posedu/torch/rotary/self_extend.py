@@ -65,7 +65,7 @@ class SelfExtend(Encoding):
         self.base = require_base(base)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Compute two or three products and select one for each (query, key) pair."""
+        """Return logits: for each (query, key) pair one of two or three products."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         q, k = tokens.q.to(wide) * self.scale(tokens.d), tokens.k.to(wide)
         i, j = tokens.query_positions, tokens.key_positions
@@ -93,7 +93,11 @@ class SelfExtend(Encoding):
     def _across_chunks(
         self, q: Tensor, k: Tensor, i: Tensor, j: Tensor, chunk: int
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Rotate keys by their place in a chunk, queries by the chunks in between."""
+        """Return the logits of dual chunk attention.
+
+        ``i`` and ``j`` are the positions of queries and keys. Keys are rotated by their
+        place in a chunk, queries by the number of chunks between query and key.
+        """
         of_query, of_key = (torch.div(p, chunk, rounding_mode="floor") for p in (i, j))
         behind = of_query[:, None, :, None] - of_key[:, None, None]
         top = chunk + self.window
@@ -112,7 +116,7 @@ class SelfExtend(Encoding):
         return rotate_pairs(x, cos, sin, layout=self.layout)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         sizes = {"group": self.group, "join": self.join, "chunk": self.chunk}
         given = "".join(f", {n}={v!r}" for n, v in sizes.items() if v is not None)
         return (

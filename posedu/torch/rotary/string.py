@@ -25,14 +25,14 @@ from posedu.torch.rotary.rotation import (
 
 
 def _fourier_basis(d: int, device: Device) -> Float[Tensor, "d waves"]:
-    """The waves whose planes are rotated: cosines, then sines."""
+    """Return the cosine waves and sine waves whose planes circulant-STRING rotates."""
     n = torch.arange(d, dtype=torch.float64, device=device)
     angle = 2 * math.pi / d * n[:, None] * n[1 : d // 2]
     return math.sqrt(2 / d) * torch.cat((angle.cos(), angle.sin()), -1)
 
 
 class STRING(PairRotation):
-    """STRING (arXiv 2502.02562): generators that commute, so exactly relative.
+    """STRING (arXiv 2502.02562): generators that commute; scores are exactly relative.
 
     Parameters
     ----------
@@ -129,5 +129,5 @@ class STRING(PairRotation):
             return (wide + change).to(x.dtype)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d}, form={self.form!r}, axes={self.axes}, heads={self.heads}"

@@ -20,20 +20,20 @@ from posedu.torch.rotary.rotation import rotate_pairs
 
 
 class TAPE(Encoding):
-    """Contextualized positions, updated in each layer (arXiv 2501.00712, as its code).
+    """Contextualized positions (TAPE, arXiv 2501.00712), updated in each layer.
 
-    A block of RoPE's, ((c, −s), (s, c)), stays one of that form, so a position is two
-    numbers c and s of each head and pair; c² + s² = 1 in the first layer alone.
-    Give one module to a :class:`posedu.torch.transformer.Transformer` for all layers,
-    or one to each and the first as ``input``. As it starts it is RoPE in every layer.
-    Equations ``def-tape-start`` to ``def-tape-mlp``.
+    As in the authors' code a block of RoPE, ((c, −s), (s, c)), keeps this form, so a
+    position is two numbers c and s of each head and pair; c² + s² = 1 in the first
+    layer alone. Give one module to a :class:`posedu.torch.transformer.Transformer` for
+    all layers, or one to each and the first as ``input``. An untrained TAPE is RoPE in
+    every layer. Equations ``def-tape-start`` to ``def-tape-mlp``.
 
     Parameters
     ----------
     d
         Head dimension, even.
     heads
-        Of queries, and of keys: none are shared.
+        Number of query heads and of key heads: no key head is shared.
     d_model
         Width of the MLP output.
     layout
@@ -87,7 +87,7 @@ class TAPE(Encoding):
         nn.init.normal_(self.gate, std=d_model**-0.5)
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has these sizes, and keys for each head."""
+        """Raise unless the layer has TAPE's sizes and no key-value head is shared."""
         super().require(layer)
         if layer.kv_heads != self.heads:
             raise ValueError(
@@ -113,9 +113,10 @@ class TAPE(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch heads tokens d"]
     ]:
-        """Multiply pairs by c + i s, which are [rows, tokens, heads, 2, pairs].
+        """Multiply each pair of q and k by c + i s, which ``positions`` hold.
 
-        Equation ``def-tape-turn``.
+        ``positions`` are ``[rows, tokens, heads, 2, pairs]``. Equation
+        ``def-tape-turn``.
         """
         if (
             not isinstance(positions, Tensor)
@@ -138,7 +139,10 @@ class TAPE(Encoding):
         tokens: Tokens,
         mlp_output: Float[Tensor, "batch queries d_model"],
     ) -> Float[Tensor, "batch queries heads 2 pairs"]:
-        """Add the attention output of positions, then mix heads by the MLP output.
+        """Return positions, updated by attention output and then by MLP output.
+
+        First each position gains the attention output of all positions, then the MLP
+        output of its token mixes the heads.
 
         Equations ``def-tape-attention`` and ``def-tape-mlp``, in float32 or better.
         """
@@ -171,7 +175,7 @@ class TAPE(Encoding):
         return updated.unflatten(3, (2, -1)).double()
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d}, {self.heads}, {self.d_model}, layout={self.layout!r}, "
             f"mixing={self.mixing!r}, width={len(self.up)}, base={self.base:g}"

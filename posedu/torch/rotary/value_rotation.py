@@ -1,4 +1,4 @@
-"""RoPE with rotated values as a module."""
+"""RoPE that rotates values, too, and rotates the attention output back."""
 
 import torch
 from jaxtyping import Float
@@ -12,9 +12,10 @@ from posedu.torch.rotary.rotation import rotate_pairs
 
 
 class ValueRotation(RoPE):
-    """RoPE of values, too, undone in the output. Equation ``def-rotated-values``.
+    """RoPE of queries, keys and values, undone in the attention output.
 
-    DeepSeek-V4 has it, whose keys are its values; here they may differ.
+    Equation ``def-rotated-values``. DeepSeek-V4 has this rotation, with keys that are
+    its values; here keys and values may differ.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ class ValueRotation(RoPE):
         Which features are rotated where not all are: the ``"leading"`` ones or the
         ``"trailing"`` ones (DeepSeek-V4).
     rotary_dim
-        How many are rotated; ``None``: all. DeepSeek-V4 rotates 64 of 512.
+        How many features are rotated; ``None``: all. DeepSeek-V4 rotates 64 of 512.
     base
         Default 10000.
 
@@ -72,7 +73,7 @@ class ValueRotation(RoPE):
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d"]:
-        """Rotate each value by its own position."""
+        """Rotate each value by the position of its token."""
         return self(v, positions)
 
     def output(
@@ -90,5 +91,5 @@ class ValueRotation(RoPE):
         return torch.cat((x[..., :rest], rotated), -1)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{super().extra_repr()}, rotated={self.rotated!r}"

@@ -1,4 +1,4 @@
-"""xPos as a module."""
+"""xPos: RoPE whose pairs decay with the distance from query to key."""
 
 import math
 
@@ -31,7 +31,7 @@ class XPos(Encoding):
 
     No parameters and no table, but a maximal distance: positions must be within
     :meth:`reach` of the center, where their powers are normal numbers of the dtype.
-    Others are refused on a CPU.
+    Other positions are refused on a CPU.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class XPos(Encoding):
         self.center, self.gamma, self.scale_base = center, gamma, scale_base
 
     def scales(self, device: Device = None) -> Float[Tensor, "pairs"]:
-        """ζ_p of each pair, in float64. Equation ``def-xpos-scale``."""
+        """Return ζ_p of each pair, the base of its decay. Eq. ``def-xpos-scale``."""
         p = torch.arange(self.d // 2, dtype=torch.float64, device=device)
         return (2 * p / self.d + self.gamma) / (1 + self.gamma)
 
@@ -94,7 +94,7 @@ class XPos(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Rotate both; queries shrink with the position, and keys grow."""
+        """Rotate queries and keys; with the position queries shrink, keys grow."""
         at = in_float64(align_positions(positions, q), q.device)
         from_center = at - self.center
         self._require_near(from_center, q.dtype)
@@ -124,7 +124,7 @@ class XPos(Encoding):
             )
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.d}, layout={self.layout!r}, center={self.center:g}, "
             f"base={self.base:g}, gamma={self.gamma:g}, scale_base={self.scale_base:g}"

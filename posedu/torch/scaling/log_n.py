@@ -1,4 +1,4 @@
-"""Log-n temperature of the queries as a module."""
+"""Log-n temperature: a factor of the queries that grows with their position."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ class LogN(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Apply the rotation, if there is one, and multiply the queries."""
+        """Rotate q and k by ``over``, if given; multiply q by the temperature."""
         if self.over is not None:
             q, k = self.over.rotate(q, k, positions)
         wide = torch.promote_types(q.dtype, torch.float32)
@@ -82,7 +82,7 @@ class LogN(Encoding):
         return (q * tau[..., None]).to(q.dtype), k
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the state of ``over``: the temperature is not in the keys."""
+        """Return the rotation state of ``over``; keys have no temperature."""
         return () if self.over is None else self.over.rotation_state()
 
     def move_keys(
@@ -90,7 +90,7 @@ class LogN(Encoding):
         k: Float[Tensor, "batch kv_heads keys d"],
         shifts: Shaped[Tensor, "rows keys"],
     ) -> Float[Tensor, "batch kv_heads keys d"]:
-        """Shift keys as ``over`` does: the temperature is the query's alone."""
+        """Move cached keys as ``over`` does; keys have no temperature."""
         return k if self.over is None else self.over.move_keys(k, shifts)
 
     def _temperature(
@@ -109,7 +109,7 @@ class LogN(Encoding):
         return ((1 + share) ** self.alpha).to(wide)
 
     def extra_repr(self) -> str:
-        """The conventions, for the printed module."""
+        """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"growth={self.growth!r}, index_from={self.index_from}, "
             f"alpha={self.alpha}, length={self.length}"

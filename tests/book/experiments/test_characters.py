@@ -189,9 +189,9 @@ def test_layers_share_what_the_paper_shares():
 
 def test_positions_are_shaken_where_the_paper_shakes_them():
     tokens = torch.randint(CHARACTERS, (2, 8))
-    for name, shaken in {"cape": (True, False), "randomized": (True, True)}.items():
+    for name, augmented in {"cape": (True, False), "randomized": (True, True)}.items():
         model = model_of(name)
-        for mode, differs in zip((True, False), shaken, strict=True):
+        for mode, differs in zip((True, False), augmented, strict=True):
             model.train(mode)
             assert torch.equal(model(tokens), model(tokens)) != differs
 
@@ -250,7 +250,7 @@ def counted(monkeypatch):
             raise KeyboardInterrupt
         return a_run(rate, encoding, seed, 2 + abs(rate - RATES[1]), settings)
 
-    monkeypatch.setattr(characters, "run", run)
+    monkeypatch.setattr(characters.experiment, "run_one", run)
     return made
 
 
@@ -304,7 +304,7 @@ def test_an_interrupt_while_the_rate_is_chosen_reports_nothing(counted, monkeypa
             raise KeyboardInterrupt
         return a_run(*job[:3], settings=job[3])
 
-    monkeypatch.setattr(characters, "run", run)
+    monkeypatch.setattr(characters.experiment, "run_one", run)
     result = characters.experiment(encodings=["none"], settings=SMALL)
     assert result.interrupted and result.chosen() is None
     assert len([*result.rows()]) == 1 and "not complete" in result.caption()

@@ -140,7 +140,6 @@ def test_tuning_is_at_the_new_length_with_as_many_tokens(monkeypatch):
 
 @pytest.mark.slow
 def test_a_file_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(context_extension, "RATES", (1e-2, 3e-2))
     monkeypatch.setattr("posedu.book.experiments.characters.RATES", (1e-2, 3e-2))
     path = tmp_path / "stretched.json"
     how = dict(seeds=1, settings=SMALL, save_to=path)
@@ -163,7 +162,7 @@ def test_a_file_goes_on_where_it_was(tmp_path, monkeypatch):
 REFUSED = {
     "no model that chooses": (
         lambda: context_extension.experiment(models=["windows"]),
-        "must include 'rope'",
+        "rope must be among the models",
     ),
     "an unknown model": (
         lambda: context_extension.experiment(models=["rope", "nope"]),

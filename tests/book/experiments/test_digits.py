@@ -305,7 +305,7 @@ def counted(monkeypatch):
             seconds=0.0,
         )
 
-    monkeypatch.setattr(digits, "run", run)
+    monkeypatch.setattr(digits.experiment, "run_one", run)
     return made
 
 
@@ -382,6 +382,7 @@ def test_a_file_of_other_settings_is_refused(counted, tmp_path, capsys):
         (dict(encodings=["rope"]), "'learned' or 'none'"),
         (dict(seeds=0), "seeds must be a positive"),
         (dict(processes=0), "processes must be a positive"),
+        (dict(settings=Settings(epochs=0)), "epochs must be a positive"),
     ],
 )
 def test_hostile_options_are_refused(counted, options, message):

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.nn import functional
 
-from posedu.book.experiments import runs, sequences, training
+from posedu.book.experiments import parallel, runs, sequences, training
+from posedu.book.experiments.parallel import finished_runs
 from posedu.book.experiments.sequences import (
     ALL,
     CONDITIONS,
@@ -42,13 +43,16 @@ from posedu.torch import (
     FoX,
     RoPE,
     StickBreaking,
-    routes,
-    separable_bias,
+    tiled_attention,
 )
 from support import ROOT
 
 SMALL = Settings(steps=3, batch=4, length=16, heads=2, d=4, tested=6)
 EPS = torch.finfo(torch.float64).eps
+ACCURATE = {str(m * SMALL.length): 1.0 for m in MULTIPLES}
+MADE = dict(
+    date="2026-01-01", device="", threads=1, commit=None, versions={"torch": ""}
+)
 SHORTEST = {"count": 1, "copy": 2 * COPIED, "recall": 1, "n-back": 1}
 
 
@@ -231,8 +235,7 @@ def test_every_layer_has_the_encoding_and_takes_its_route(name, monkeypatch):
         calls.append(arguments)
         return functional.scaled_dot_product_attention(*arguments, **options)
 
-    for module in (routes, separable_bias):
-        monkeypatch.setattr(module, "scaled_dot_product_attention", spy)
+    monkeypatch.setattr(tiled_attention, "scaled_dot_product_attention", spy)
     model = model_of(name)
     kinds = [type(block.attention.encoding) for block in model.trunk.blocks]
     assert kinds == [KINDS[name]] * SMALL.layers
@@ -454,7 +457,7 @@ def counted(monkeypatch):
             raise KeyboardInterrupt
         return a_run(task, encoding, seed, settings)
 
-    monkeypatch.setattr(sequences, "run", run)
+    monkeypatch.setattr(sequences.experiment, "run_one", run)
     return made
 
 
@@ -556,24 +559,15 @@ def test_an_interrupted_command_keeps_the_runs_of_its_two_processes(tmp_path):
     assert kept.loss == pytest.approx(alone.loss, rel=1e-3)
 
 
-def _threads():
-    return torch.get_num_threads()
+def _threads(seed):
+    given = dict(accuracy=ACCURATE, loss=torch.get_num_threads(), seconds=0.0)
+    return sequences.Run(task="count", encoding="none", seed=seed, **given)
 
 
 def test_another_process_takes_one_thread():
     torch.set_num_threads(2)
-    (threads,) = runs._results(_threads, [()], 2, "loky")
-    assert threads == 1
-
-
-@pytest.mark.slow
-def test_a_dask_cluster_makes_the_same_runs(tmp_path):
-    pytest.importorskip("distributed")
-    options = dict(tasks=["recall"], encodings=["rope"], seeds=2, settings=SMALL)
-    here = sequences.experiment(**options)
-    there = sequences.experiment(**options, processes=2, backend="dask")
-    losses = [{run.seed: run.loss for run in result.runs} for result in (here, there)]
-    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    (run,) = finished_runs(_threads, [(1,)], processes=2, dask=None, libraries=())
+    assert run.loss == run.made["threads"] == 1
 
 
 def test_an_interrupted_command_says_so(counted, tmp_path):
@@ -686,7 +680,7 @@ def test_two_that_write_one_file_lose_nothing(monkeypatch, tmp_path):
             )
         return a_run(task, encoding, seed, settings)
 
-    monkeypatch.setattr(sequences, "run", run)
+    monkeypatch.setattr(sequences.experiment, "run_one", run)
     options = dict(tasks=["count"], encodings=["none"], seeds=2)
     result = sequences.experiment(**options, save_to=path)
     assert {run.key for run in Result.load(path).runs} == {
@@ -698,13 +692,9 @@ def test_two_that_write_one_file_lose_nothing(monkeypatch, tmp_path):
 def write_often(path, encoding):
     """Eight runs, one after another, as a process of its own would write them."""
     result = Result(sequences.METHOD, SMALL)
-    made = dict.fromkeys(runs.MADE, "") | {"versions": {"torch": ""}}
     for seed in range(8):
-        result.runs.append(a_run("count", encoding, seed, accuracy=ACCURATE, made=made))
+        result.runs.append(a_run("count", encoding, seed, accuracy=ACCURATE, made=MADE))
         result.save(path)
-
-
-ACCURATE = {str(m * SMALL.length): 1.0 for m in MULTIPLES}
 
 
 def test_writers_at_the_same_time_lose_nothing_and_no_reader_sees_half(tmp_path):
@@ -729,11 +719,14 @@ def test_writers_at_the_same_time_lose_nothing_and_no_reader_sees_half(tmp_path)
         (lambda runs: runs[0].update(loss=math.nan), "loss must be finite, got nan"),
         (lambda runs: runs[0].update(seconds="1"), "seconds must be a number, got '1'"),
         (lambda runs: runs[0].update(encoding="cpoe"), "encoding must be .*'cpoe'"),
-        (
-            lambda runs: runs[0].update(made={}),
-            "lacks its date, device, .*torch",
+        *(
+            (
+                lambda runs, index=index: runs[0].update(made=index),
+                f"made of run 1 must be an index of the 1 provenances, .*{index}",
+            )
+            for index in (1, -1, True, 0.0, None, {})
         ),
-        (lambda runs: runs[0].pop("made"), "lacks its date"),
+        (lambda runs: runs[0].pop("made"), "made of run 1 must be an index .*None"),
         (lambda runs: runs[0].update(accuracy={}), "must have accuracies at 64, 128"),
         (
             lambda runs: runs[0]["accuracy"].update({"64": 7.0}),
@@ -743,7 +736,7 @@ def test_writers_at_the_same_time_lose_nothing_and_no_reader_sees_half(tmp_path)
             lambda runs: runs[0]["accuracy"].update({"64": math.nan}),
             "accuracy at 64 must be finite, got nan",
         ),
-        (lambda runs: runs.append("run"), "argument after .* must be a mapping"),
+        (lambda runs: runs.append("run"), "'str' object has no attribute"),
     ],
 )
 def test_a_file_of_runs_that_cannot_be_is_refused_and_stays(
@@ -774,7 +767,7 @@ def test_runs_of_several_calls_keep_what_each_was_made_with(
     options = dict(tasks=["count"], save_to=path, seeds=2)
     sequences.experiment(encodings=["none"], **options)
     monkeypatch.setattr(
-        runs, "provenance", lambda *_: provenance(*_) | {"commit": "later"}
+        parallel, "provenance", lambda *_: provenance(*_) | {"commit": "later"}
     )
     both = sequences.experiment(encodings=["none", "fox"], **options)
     commits = {run.encoding: run.made["commit"] for run in both.runs}

@@ -19,8 +19,8 @@ def test_planes_turn_as_their_generators_do(open_page, kind):
 
     def rotated_shadows():
         d = page.locator(".clocks").evaluate(
-            """(clocks) => [...clocks.querySelectorAll(".hand")].map(
-              (hand) => hand.getAttribute("d"))"""
+            """(clocks) => [...clocks.querySelectorAll(".rotation")].map(
+              (rotation) => rotation.getAttribute("d"))"""
         )
         ends = np.array([numbers(path.replace("L", " "))[2:] for path in d])
         half = np.zeros((8, 8))  # of a plane two rows, of a feature one column

@@ -1,14 +1,16 @@
-"""The config reader: its script agrees with ``read_rope``."""
+"""Config reader: its script agrees with ``read_rope`` or names the command."""
 
 import gzip
 import json
-import re
+import random
+import time
 
 import numpy as np
 import pytest
 
 from posedu.book.explorables.config_reader import (
     EXAMPLES,
+    FAMILIES,
     HEADINGS,
     _text,
     config_page,
@@ -16,16 +18,18 @@ from posedu.book.explorables.config_reader import (
     known,
     rows,
     summary,
+    training_line,
 )
 from posedu.tools import ConfigError, read_rope
-from posedu.tools.configs.rotary_config import as_json
+from posedu.tools.configs import _rope_parameters, _timm, _transformers
 from support import ROOT
 from support.explorables import contrast, numbers
 
 ORACLES = ROOT / "tests/oracles"
-FAMILIES = json.loads(gzip.decompress((ORACLES / "rope-families.json.gz").read_bytes()))
-CASES = {case["name"]: case["config"] for case in FAMILIES["cases"]}
+CLASSES = json.loads(gzip.decompress((ORACLES / "rope-families.json.gz").read_bytes()))
+CASES = {case["name"]: case["config"] for case in CLASSES["cases"]}
 PAGE = config_page()._repr_html_()
+WIDTHS = {"hidden_size": 4096, "num_attention_heads": 32}
 BASE = {"model_type": "llama", "head_dim": 64, "max_position_embeddings": 4096}
 
 
@@ -33,21 +37,66 @@ def scaled(**parameters):
     return {**BASE, "rope_parameters": {"rope_theta": 1e4, **parameters}}
 
 
-TYPES = {
+COMMON = {
+    "default": scaled(rope_type="default"),
+    "default, without a type": scaled(),
     "linear": scaled(rope_type="linear", factor=4),
+    "a factor below 1": scaled(rope_type="linear", factor=0.5),
     "dynamic": scaled(rope_type="dynamic", factor=2.0),
-    "alpha": scaled(rope_type="dynamic", alpha=1000.0, factor=1.0),
     "yarn": scaled(rope_type="yarn", factor=16.0, original_max_position_embeddings=512),
-    "yarn, no factor": scaled(rope_type="yarn", original_max_position_embeddings=256),
-    "yarn, whole": scaled(rope_type="yarn", factor=8, truncate=False, beta_fast=4),
-    "yarn, mscale": scaled(rope_type="yarn", factor=40, mscale=1.0, mscale_all_dim=0.7),
+    "yarn, no length of its own": scaled(type="yarn", factor=4),
+    "yarn, all numbers": scaled(
+        rope_type="yarn", factor=8, beta_fast=4, beta_slow=2, attention_factor=0.5
+    ),
+    "yarn, a ramp of no width": scaled(rope_type="yarn", factor=8, beta_fast=1),
+    "yarn, two tokens": scaled(
+        rope_type="yarn", factor=8, original_max_position_embeddings=2
+    ),
+    "yarn, a factor below 1": scaled(rope_type="yarn", factor=0.5),
     "llama3": scaled(
+        rope_type="llama3",
+        factor=8,
+        low_freq_factor=1,
+        high_freq_factor=4,
+        original_max_position_embeddings=512,
+    ),
+    "llama3, a ramp of no width": scaled(
         rope_type="llama3",
         factor=8,
         low_freq_factor=1,
         high_freq_factor=1,
         original_max_position_embeddings=128,
     ),
+    "both names of the type": scaled(rope_type="linear", type="linear", factor=2),
+    "no family": {"head_dim": 8, "rope_theta": 100, "rope_scaling": None},
+    "an odd head": {"head_dim": 7, "rope_theta": 100},
+    "a base of many digits": scaled(rope_theta=1234567.5),
+    "of its family": BASE,
+    "a base beside the object": {
+        **{**BASE, "rope_theta": 500000.0},
+        "rope_scaling": {"type": "linear", "factor": 2},
+    },
+    "a base in both places": {**scaled(), "rope_theta": 1e4},
+    "a head from widths": {
+        **{"model_type": "qwen2", "hidden_size": 3584, "num_attention_heads": 28},
+        **{"sliding_window": 131072, "use_sliding_window": False},
+    },
+    "a head of its family": {"model_type": "gemma", "hidden_size": 3072},
+    "no head of its family": {
+        **{"model_type": "gemma", "hidden_size": 512, "num_attention_heads": 8},
+        "head_dim": None,
+    },
+    "quantized": {
+        **scaled(),
+        "quantization_config": {"quant_method": "gptq", "true_sequential": True},
+    },
+}
+"""Configurations that the page reads."""
+TYPES = {
+    "alpha": scaled(rope_type="dynamic", alpha=1000.0, factor=1.0),
+    "yarn, no factor": scaled(rope_type="yarn", original_max_position_embeddings=256),
+    "yarn, whole": scaled(rope_type="yarn", factor=8, truncate=False, beta_fast=4),
+    "yarn, mscale": scaled(rope_type="yarn", factor=40, mscale=1.0, mscale_all_dim=0.7),
     "longrope": scaled(
         rope_type="longrope",
         short_factor=[1.0] * 32,
@@ -62,6 +111,7 @@ TYPES = {
         "rope_scaling": {"type": "linear", "factor": 2.0},
         "rope_theta": 500000.0,
     },
+    "two bases": {**scaled(), "rope_theta": 500000.0},
     "two types, unknown names": scaled(type="su", rope_type="default", fact=3),
     "mrope": scaled(type="mrope", mrope_section=[8, 12, 12]),
     "interleaved": scaled(mrope_section=[8, 12, 12], mrope_interleaved=True),
@@ -87,8 +137,6 @@ TYPES = {
         "layer_types": ["full"],
         "rope_parameters": {"full": None},
     },
-    "a base of many digits": scaled(rope_theta=1234567.5),
-    "of its family": {k: v for k, v in BASE.items() if k != "rope_theta"},
     "its base in code": {"model_type": "gptj", "n_embd": 4096, "n_head": 16},
     "windows": {
         **{"model_type": "cohere2", "head_dim": 64, "rope_theta": 1e4},
@@ -126,10 +174,6 @@ TYPES = {
         **{"model_type": "qwen2_vl", "hidden_size": 512, "num_attention_heads": 8},
         "vision_config": {"model_type": "qwen2_vl", "rope_theta": 10.0, "head_dim": 8},
     },
-    "no width of its family": {
-        **{"model_type": "gemma", "hidden_size": 512, "num_attention_heads": 8},
-        "head_dim": None,
-    },
     "no pattern of its family": {
         **{"model_type": "cohere2", "head_dim": 64, "sliding_window": 8},
         **{"num_hidden_layers": 8, "sliding_window_pattern": None},
@@ -139,8 +183,8 @@ TYPES = {
         llama_4_scaling_beta=0.1, original_max_position_embeddings=8192
     ),
 }
+"""Configurations that only Python reads."""
 REFUSED = {
-    "no object": [1, 2],
     "nothing known": {"a": 1, "b": "two"},
     "more keys than are shown": dict.fromkeys("abcdefg", 1),
     "an empty object": {},
@@ -175,7 +219,7 @@ REFUSED = {
     "no attention factor": scaled(
         rope_type="yarn", factor=1e300, mscale=1e307, mscale_all_dim=1e307
     ),
-    "latent": {
+    "latent, out of reach": {
         **scaled(rope_type="yarn", factor=2, mscale_all_dim=1e200),
         "qk_rope_head_dim": 64,
     },
@@ -192,17 +236,39 @@ REFUSED = {
         "rope_theta": 1e4,
     },
 }
+"""Configurations that nothing reads."""
+FOREIGN = {
+    "GGUF": {
+        **{**scaled(), "general.architecture": "llama"},
+        **{"llama.embedding_length": 2048, "llama.attention.head_count": 32},
+    },
+    "Meta": {"dim": 4096, "n_heads": 32, "rope_theta": 5e5, "head_dim": 128},
+    "Megatron": {"rotary_base": 1e4, "hidden_size": 4096, "num_attention_heads": 32},
+    "NeoX": {"rotary-pct": 0.25, "hidden_size": 64, "num_attention_heads": 1},
+    "ChatGLM": {**scaled(), **WIDTHS, "model_type": "chatglm"},
+    "ChatGLM, by its ratio": {**scaled(), **WIDTHS, "rope_ratio": 50},
+    "timm": {
+        **{**scaled(), "architecture": "vit_base_patch16_rope_224"},
+        "pretrained_cfg": {},
+    },
+    "diffusers": {**scaled(), "axes_dims": [16, 24, 24]},
+}
 READ = """([configs, known]) => configs.map((config) => {
   try { return posedu.readRope(config, known); } catch (e) { return e.message; }
 })"""
-
-
-def plain(text):
-    """Replace 4.0, as Python prints it, by 4, as JavaScript does."""
-    return re.sub(r"(\d)\.0\b", r"\1", text)
-
-
-EVERY = {**CASES, **TYPES, **{n: c for n, (_, c) in EXAMPLES.items()}}
+COMMAND = "python -m posedu.tools config.json"
+SHOWN = {f"example {name}": config for name, (_, config) in EXAMPLES.items()}
+SOURCES = [CASES, COMMON, TYPES, REFUSED, FOREIGN, SHOWN]
+EVERY = {name: config for source in SOURCES for name, config in source.items()}
+READ_HERE = {
+    *COMMON,
+    *SHOWN,
+    *(
+        name
+        for name, config in CASES.items()
+        if config["model_type"] in FAMILIES and not config.get("layer_types")
+    ),
+}
 
 
 @pytest.fixture
@@ -217,64 +283,179 @@ def in_page(open_page):
     return read
 
 
-def difference(found, expected):
+def difference(found, config):
     """The first difference of the page's reading from Python's."""
     if not isinstance(found, dict):
         return found
-    for key in ("format", "family", "layers", "temperature"):
-        if found[key] != expected[key]:
+    reading = read_rope(config)
+    if [*reading.kinds] != ["all"] or reading.layers or reading.temperature:
+        return "kinds of layers"
+    rope = reading.kinds["all"]
+    if rope is None or rope.width != rope.head_dim or rope.sections:
+        return "rotated pairs"
+    expected = {
+        "format": reading.format,
+        "family": reading.family,
+        "method": rope.method,
+        "base": rope.base,
+        "head_dim": rope.head_dim,
+        "trained": rope.trained or rope.longest,
+        "layout": rope.layout,
+        "remarks": [*map(str, reading.remarks)],
+    }
+    for key, value in expected.items():
+        if found[key] != value:
             return key
-    if [*found["kinds"]] != [*expected["kinds"]]:
-        return "kinds"
-    remarks = (
-        [(r["level"], plain(r["text"])) for r in o["remarks"]]
-        for o in (found, expected)
-    )
-    if [*next(remarks)] != [*next(remarks)]:
-        return "remarks"
-    for kind, rope in expected["kinds"].items():
-        page = found["kinds"][kind]
-        if (page is None) != (rope is None):
-            return f"whether {kind} rotates"
-        for key, value in (rope or {}).items():
-            near = {"frequencies": 1e-13, "attention_factor": 1e-15}.get(key)
-            alike = (
-                page[key] == value
-                if near is None
-                else np.shape(page[key]) == np.shape(value)
-                and np.allclose(page[key], value, rtol=near, atol=0)
-            )
-            if not alike:
-                return f"{key} of {kind}"
-    return None
+    if found["attention_factor"] != pytest.approx(rope.attention_factor, rel=1e-15):
+        return "attention factor"
+    frequencies = rope.frequencies()
+    if np.shape(found["frequencies"]) != frequencies.shape or not np.allclose(
+        found["frequencies"], frequencies, rtol=1e-13, atol=0
+    ):
+        return "frequencies"
+    return "softmax" if rope.softmax != 1 else None
 
 
-def as_python_says(config):
-    return json.loads(json.dumps(as_json(read_rope(config))))
-
-
-def test_the_page_reads_what_python_reads(in_page):
+def test_the_page_reads_common_configurations_as_python_does(in_page):
     """Configurations are those of all rotary classes of transformers, and others."""
-    assert len(EVERY) > 230
+    assert len(EVERY) == sum(map(len, SOURCES)) > 300
+    assert len(READ_HERE & {*CASES}) >= 12
     for name, found in in_page(EVERY).items():
-        assert difference(found, as_python_says(EVERY[name])) is None, name
+        if name in READ_HERE:
+            assert difference(found, EVERY[name]) is None, name
+        else:
+            assert isinstance(found, str) and COMMAND in found, name
+
+
+def test_what_the_page_does_not_read_is_refused_by_python_or_needs_more():
+    for name in REFUSED:
+        with pytest.raises(ConfigError):
+            [rope.frequencies() for rope in read_rope(REFUSED[name]).kinds.values()]
+    for name in {**TYPES, **FOREIGN}:
+        assert read_rope(EVERY[name]), name
+
+
+def test_the_families_of_the_page_rotate_whole_heads_alike():
+    """Their classes fill in no width, second base or pattern that the page lacks."""
+    found = set()
+    for config in CASES.values():
+        if config["model_type"] in FAMILIES:
+            reading = read_rope(config)
+            (rope,) = reading.kinds.values()
+            assert rope.method == "default" and not rope.sections
+            assert rope.width == rope.head_dim and not reading.remarks
+            found.add(config["model_type"])
+    assert found == {*FAMILIES}
+
+
+POSITIONAL = sorted(
+    {
+        *_rope_parameters.KNOWN,
+        *(*_transformers.BASES, *_transformers.LOCAL_BASES, *_transformers.SHARES),
+        *(*_transformers.WIDTHS, *_timm.OWN, "axes_dims_rope", "rope_axes_dim"),
+        *("qk_rope_head_dim", "layer_types", "per_layer_config", "layer_rope_theta"),
+        *("no_rope_layers", "nope_layer_interval", "attn_temperature_tuning", "alibi"),
+        *("sliding_window_pattern", "position_embedding_type", "global_rope_theta"),
+        *(
+            "rope_interleave",
+            "rope_ratio",
+            "initial_context_length",
+            "rope_adjustments",
+        ),
+        *("rope_scaling_factor", "rotary_percentage", "rope_condense_ratio", "yarn"),
+        *("rotary_emb_fraction", "rotary_emb_interleaved", "rotary_emb_scale_base"),
+        *("use_dynamic_ntk", "swa_rope_theta", "compress_rope_theta", "rope_3d"),
+        *("global_head_dim", "use_mem_rope", "rope_traditional", "llama_4_scaling"),
+        *(
+            "rotary_scaling_factor",
+            "yarn_factor",
+            "position_embeddings_type",
+            "seq_len",
+        ),
+        *("use_logn_attn", "attention_chunk_size", "mscale_all", "n_positions"),
+        *("relative_attention_num_buckets", "embed_dim", "kv_channels", "max_seq_len"),
+    }
+    - {"rope_theta", "max_position_embeddings", "rope_type", "type", "factor", "alpha"}
+    - {"high_freq_factor", "low_freq_factor", "long_factor", "short_factor", "truncate"}
+    - {"beta_fast", "beta_slow", "attention_factor"}
+)
+"""Names that concern positions wherever they stand."""
+
+
+@pytest.mark.parametrize("place", ["beside", "within", "in a part", "in a list"])
+def test_no_key_that_concerns_positions_is_ignored(in_page, place):
+    put = {
+        "beside": lambda name: {**scaled(), name: 1},
+        "within": lambda name: scaled(**{name: 1}),
+        "in a part": lambda name: {**scaled(), "text_config": {name: 1}},
+        "in a list": lambda name: {**scaled(), "parts": [{"a": {name: 1}}]},
+    }[place]
+    for name, found in in_page({name: put(name) for name in POSITIONAL}).items():
+        assert isinstance(found, str) and COMMAND in found, name
+    beside = in_page({"no positions": put("rms_norm_eps")})["no positions"]
+    assert isinstance(beside, str) == (place == "within")
+
+
+def made_up(draws):
+    """A configuration whose keys and values are drawn from those of real ones."""
+    values = [1, 2.0, 4, 0.5, 32, 512, 4096, 1e4, 1e6, 0, -1, None, True, "4", [8], {}]
+    names = [*_rope_parameters.KNOWN - {"alpha"}, "factor", "factor", "fact"]
+    rope = {
+        "rope_type": draws.choice(
+            [*_rope_parameters.METHODS, "default", None, ["yarn"]]
+        ),
+        "factor": draws.choice([2.0, 4]),
+        **{
+            draws.choice(names): draws.choice(values) for _ in range(draws.randrange(4))
+        },
+    }
+    if draws.random() < 0.6:  # A complete object of one type
+        rope = dict(draws.choice([*COMMON.values()]).get("rope_parameters") or {})
+        for name in draws.sample([*rope], min(len(rope), draws.randrange(2))):
+            rope[name] = draws.choice(values)
+    config = {
+        **BASE,
+        draws.choice(["rope_parameters", "rope_scaling"]): rope,
+        draws.choice(["rope_theta", "head_dim", "hidden_size"]): draws.choice(values),
+    }
+    config["model_type"] = draws.choice([*FAMILIES, "phi", "gemma3_text", "new"])
+    if draws.random() < 0.3:
+        del config[draws.choice([*config])]
+    return config
+
+
+def test_a_made_up_configuration_is_read_as_by_python_or_not_at_all(in_page):
+    draws = random.Random(1)
+    configs = {n: made_up(draws) for n in range(3000)}
+    read = {n: f for n, f in in_page(configs).items() if not isinstance(f, str)}
+    assert 300 < len(read) < 2700
+    for n, found in read.items():
+        assert difference(found, configs[n]) is None, configs[n]
 
 
 MUTANTS = {
-    "the ramp ends inwards": ("[Math.floor(low), Math.ceil(high)]", "[low, high]"),
-    "NTK to the power p/n": ("Math.max(all.length - 1, 1)", "all.length"),
-    "part of the pairs, not of the head": (
-        "(-2 * p / width)",
-        "(-2 * p / rope.head_dim)",
+    "the ramp ends inwards": (
+        "[Math.floor(pairOf(fast)), Math.ceil(pairOf(slow))]",
+        "[pairOf(fast), pairOf(slow)]",
     ),
-    "the attention factor squared": ("growth + 1;", "(growth + 1) ** 2;"),
-    "the long list first": ("w / o.short[p]", "w / o.long[p]"),
-    "the family's base forgotten": ("of.base || 10000", "10000"),
-    "the base beside the object forgotten": ("given.rope_theta = base[1];", ""),
-    "the family's base of windows forgotten": ('get(this.family, "local")', "null"),
-    "the family's width forgotten": ("return this.family.head_dim;", ""),
-    "the text's family forgotten": ("? text : own, known", "? own : own, known"),
-    "layers without rotation forgotten": ('? "none" : kind', "? kind : kind"),
+    "the attention factor squared": ("growth + 1)", "(growth + 1) ** 2)"),
+    "an attention factor below 1": (
+        "Math.log(Math.max(factor, 1))",
+        "Math.log(factor)",
+    ),
+    "a ramp of no width": ("high += 0.001", "high += 2"),
+    "the slow pairs kept": ("(1 - gamma[p]) * w / s", "(1 - gamma[p]) * w"),
+    "the bounds of llama3 swapped": (
+        '[value("high_freq_factor"), value("low_freq_factor")]',
+        '[value("low_freq_factor"), value("high_freq_factor")]',
+    ),
+    "the family's base forgotten": ("config.rope_theta ?? family.base", "10000"),
+    "the family's width forgotten": ("return family.head_dim;", "return 128;"),
+    "pairs of whole indices": ("Math.ceil(headDim / 2)", "Math.floor(headDim / 2)"),
+    "other keys ignored": ("    requireNoOtherKey(config);", ""),
+    "other parameters ignored": ("if (other !== undefined)", "if (false)"),
+    "another base ignored": ("&& base !== beside", "&& false"),
+    "any model type": (": refer(`the model_type", ": {}; (`the model_type"),
 }
 
 
@@ -283,35 +464,18 @@ def test_a_mutant_of_the_script_is_noticed(in_page, mutant):
     right, wrong = MUTANTS[mutant]
     assert PAGE.count(right) == 1
     found = in_page(EVERY, PAGE.replace(right, wrong))
-    assert any(difference(found[n], as_python_says(EVERY[n])) for n in reversed(EVERY))
+    read = {name for name, reading in found.items() if not isinstance(reading, str)}
+    assert read != READ_HERE or any(difference(found[n], EVERY[n]) for n in READ_HERE)
 
 
-def test_the_page_refuses_what_python_refuses_with_the_same_message(in_page):
-    for name, found in in_page(REFUSED).items():
-        with pytest.raises(ConfigError) as refused:
-            as_python_says(REFUSED[name])
-        theirs = plain(str(refused.value))
-        if name == "no object":
-            assert found == "the configuration must be a JSON object {…}, got [1, 2]"
-        else:
-            assert plain(found) == theirs, name
-
-
-@pytest.mark.parametrize(
-    "format", ["GGUF", "Meta", "Megatron", "NeoX", "ChatGLM", "timm"]
-)
-def test_other_formats_are_sent_to_the_command(in_page, format):
-    """They are not read as if they were transformers'."""
-    foreign = {
-        "GGUF": {"general.architecture": "llama", "rope_theta": 1},
-        "Meta": {"dim": 4096, "n_heads": 32, "rope_theta": 5e5},
-        "Megatron": {"rotary_base": 10000, "hidden_size": 4096},
-        "NeoX": {"rotary-pct": 0.25, "hidden-size": 64},
-        "ChatGLM": {"model_type": "chatglm", "rope_ratio": 50},
-        "timm": {"architecture": "vit_base_patch16_rope_224", "pretrained_cfg": {}},
-    }
-    (found,) = in_page({format: foreign[format]}).values()
-    assert format in found and "python -m posedu.tools reads it" in found
+@pytest.mark.parametrize("name", ["rope_theta", "factor"])
+def test_a_text_of_many_digits_is_answered_at_once(in_page, name):
+    config = scaled(rope_type="linear", factor=4) | {name: "1" * 200_000 + "x"}
+    config["rope_parameters"][name] = config[name]
+    start = time.perf_counter()
+    (found,) = in_page({"digits": config}).values()
+    assert COMMAND in found and len(found) < 1000
+    assert time.perf_counter() - start < 5
 
 
 # --- What a reader sees
@@ -326,7 +490,8 @@ def shown(page):
         ],
         "remarks": page.locator("li").all_inner_texts(),
         "paths": [
-            page.locator(f"path.kind{n}").get_attribute("d") or "" for n in range(2)
+            page.locator(f"path.{name}").get_attribute("d") or ""
+            for name in ("pairs", "length")
         ],
     }
 
@@ -339,14 +504,15 @@ def test_an_example_shows_what_python_says(open_page, name):
     seen = shown(page)
     assert seen["summary"] == summary(reading)
     assert seen["rows"] == rows(reading)
-    assert [*map(plain, seen["remarks"])] == [plain(str(r)) for r in reading.remarks]
-    ropes = [rope for rope in reading.kinds.values() if rope]
-    for path, rope in zip(seen["paths"], ropes, strict=False):
-        np.testing.assert_allclose(numbers(path), numbers(dots(rope)), atol=0.11)
+    assert seen["remarks"] == [*map(str, reading.remarks)]
+    rope = reading.kinds["all"]
+    for path, expected in zip(
+        seen["paths"], (dots(rope), training_line(rope)), strict=True
+    ):
+        np.testing.assert_allclose(numbers(path), numbers(expected), atol=0.11)
     text = page.locator("pre").text_content()
-    found = [float(n) for n in text.split() if re.fullmatch(r"[\d.e-]+", n)]
-    expected = np.concatenate([rope.frequencies() for rope in ropes])
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    found = [float(n) for n in text.split()]
+    np.testing.assert_allclose(found, rope.frequencies(), rtol=1e-13)
 
 
 SHOW = """(configs) => {
@@ -354,11 +520,10 @@ SHOW = """(configs) => {
   return configs.map((config) => {
     text.value = JSON.stringify(config);
     text.dispatchEvent(new Event("input"));
-    const rows = [...document.querySelectorAll("tbody tr")];
     return [
       document.querySelector(".summary").textContent,
-      rows.map((row) => [...row.cells].map((cell) => cell.textContent)),
-      document.querySelector("path.kind0").getAttribute("d"),
+      [...document.querySelectorAll("tbody tr > *")].map((cell) => cell.textContent),
+      document.querySelector("path.pairs").getAttribute("d"),
     ];
   });
 }"""
@@ -367,10 +532,13 @@ SHOW = """(configs) => {
 def test_whatever_is_pasted_the_table_is_that_of_python(open_page):
     found = open_page(PAGE).evaluate(SHOW, [*EVERY.values()])
     for name, (sentence, cells, path) in zip(EVERY, found, strict=True):
+        if name not in READ_HERE:
+            assert sentence.startswith("Not read: ") and COMMAND in sentence, name
+            assert cells == [] and path == "", name
+            continue
         reading = read_rope(EVERY[name])
-        assert (sentence, cells) == (summary(reading), rows(reading)), name
-        rope = next((rope for rope in reading.kinds.values() if rope), None)
-        drawn = numbers(dots(rope)) if rope else []
+        assert (sentence, [cells]) == (summary(reading), rows(reading)), name
+        drawn = numbers(dots(reading.kinds["all"]))
         np.testing.assert_allclose(numbers(path), drawn, atol=0.11)
 
 
@@ -398,16 +566,16 @@ def test_junk_is_answered_in_words(open_page, text):
     seen = shown(page)
     assert seen["summary"].startswith("Not read: ")
     assert "stack" not in seen["summary"]
-    assert seen["rows"] == [] == seen["remarks"] and seen["paths"] == ["", ""]
+    assert seen["rows"] == [[]] and seen["remarks"] == []
+    assert seen["paths"] == ["", ""]
 
 
-@pytest.mark.parametrize("name", ["<img src=x onerror=alert(1)>", "__proto__"])
+@pytest.mark.parametrize("name", ["rope_<img src=x onerror=alert(1)>", "__proto__"])
 def test_names_from_a_configuration_are_text(open_page, name):
     """They are neither markup, which would run, nor prototypes of objects."""
     page = open_page(PAGE)
-    config = {**BASE, "rope_parameters": {name: {"rope_theta": 1e4, name: 1}}}
-    page.locator("textarea").fill(json.dumps(config))
-    assert shown(page)["rows"][0][0] == name
+    page.locator("textarea").fill(json.dumps(scaled(**{name: 1})))
+    assert name in shown(page)["summary"]
     assert page.locator("figure img").count() == 0
 
 
@@ -424,13 +592,13 @@ def test_everything_is_reached_by_keyboard(open_page):
     assert page.locator(".summary").inner_text().startswith("Format: transformers 4")
 
 
-@pytest.mark.parametrize("name", ["llama3", "two"])
+@pytest.mark.parametrize("name", ["llama3", "dynamic"])
 @pytest.mark.parametrize("width", [320, 390, 600, 1280])
 def test_the_table_is_seen_whole_with_its_headings(open_page, width, name):
     """A narrow screen shows a list with a heading next to each value."""
     page = open_page(PAGE, width=width)
     page.locator("select").select_option(name)
-    box = page.locator(".kinds")
+    box = page.locator(".rope")
     assert box.evaluate("e => e.scrollWidth <= e.clientWidth")
     for cell in page.locator("tbody td").all():
         beside = cell.evaluate("e => getComputedStyle(e, '::before').content")

@@ -79,7 +79,7 @@ def check_against_reference(shown):
     assert shown["valuetext"] == shown["outputs"]["base"]
 
 
-def test_without_scripts_a_still_figure_shows_and_no_slider(open_page):
+def test_without_scripts_a_static_figure_shows_and_no_slider(open_page):
     page = open_page(FRAGMENT, java_script_enabled=False)
     shown = read(page)
     check_against_reference(shown)
@@ -87,7 +87,7 @@ def test_without_scripts_a_still_figure_shows_and_no_slider(open_page):
     assert shown["outputs"]["base"] == "10,000"
     assert page.locator("svg >> visible=true").count() == 1 + D // 2
     assert page.locator("input >> visible=true").count() == 0
-    assert page.locator(".still").is_visible()
+    assert page.locator(".static").is_visible()
 
 
 def test_both_sliders_move_by_keyboard_and_show_the_reference(open_page):
@@ -209,15 +209,15 @@ SEEN = """(figure) => ({
 })"""
 
 
-def test_every_still_picture_is_what_the_script_draws_and_reveals(open_page, fragment):
-    still, live = open_page(fragment, java_script_enabled=False), open_page(fragment)
-    assert still.locator("svg >> visible=true").count() >= 1
-    assert still.locator(".controls >> visible=true").count() == 0
-    assert still.locator(".still").is_visible()
-    assert not live.locator(".still").is_visible()
+def test_every_static_picture_is_what_the_script_draws_and_reveals(open_page, fragment):
+    static, live = open_page(fragment, java_script_enabled=False), open_page(fragment)
+    assert static.locator("svg >> visible=true").count() >= 1
+    assert static.locator(".controls >> visible=true").count() == 0
+    assert static.locator(".static").is_visible()
+    assert not live.locator(".static").is_visible()
     for reveal in live.locator(".control button").all():
         reveal.press("Space")
-    first, drawn = (page.locator("figure").evaluate(SEEN) for page in (still, live))
+    first, drawn = (page.locator("figure").evaluate(SEEN) for page in (static, live))
     assert drawn.pop("words").startswith(first.pop("words"))  # then of the guess
     assert drawn == first
 

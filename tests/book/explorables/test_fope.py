@@ -36,7 +36,7 @@ def test_waves_show_pair_and_score_of_the_series(open_page, own, other, back):
         padding="identity",
     )
     table = rotary.fope_table(at, 4, **options)
-    shown = points_of(page, ".hand")
+    shown = points_of(page, ".curve")
     close(shown, np.stack(table, -1)[:, 0], 3, 1e-12)
     x = np.tile([1.0, 0, 0, 0], (len(at), 1))  # the first pair alone
     here, there = (

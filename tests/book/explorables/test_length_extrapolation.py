@@ -19,15 +19,20 @@ def check(page):
     shown = read(page)
     trained, factor = map(int, shown["inputs"])
     lengths = 2**trained, 2 ** (trained + factor)
-    seen, reached = length_extrapolation.turn_shares(float(*shown["chosen"]), *lengths)
-    new = reached > seen
-    for name, low, high in (("seen", 0 * seen, seen), ("new", seen, reached)):
+    covered, reached = length_extrapolation.turn_shares(
+        float(*shown["chosen"]), *lengths
+    )
+    new = reached > covered
+    for name, low, high in (
+        ("covered", 0 * covered, covered),
+        ("new", covered, reached),
+    ):
         at, bottom, top = bars(shown["paths"][name])
         close(at, np.flatnonzero(high > low) + 0.5, 1)
         close(bottom, low[high > low], 4, 1e-9)
         close(top, high[high > low], 4, 1e-9)
     said = numbers(shown["summary"])
-    assert said == [(seen == 1).sum(), 32, lengths[0], new.sum(), lengths[1]]
+    assert said == [(covered == 1).sum(), 32, lengths[0], new.sum(), lengths[1]]
     return int(new.sum())
 
 

@@ -9,7 +9,7 @@ from posedu.torch import Attention, KVCache, NoPE
 from support.explorables import FRAGMENTS, close, numbers
 
 READ = """(figure) => ({
-  seen: figure.querySelector("path.seen").getAttribute("d"),
+  offsets: figure.querySelector("path.offsets").getAttribute("d"),
   method: figure.querySelector("select").value,
   values: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
   summary: figure.querySelector(".summary").textContent,
@@ -21,7 +21,7 @@ def check(page):
     shown = page.locator("figure").evaluate(READ)
     values = map(int, shown["values"])
     given = (shown["method"], *values)
-    close(numbers(shown["seen"]), numbers(self_extend.path(*given)), 9)
+    close(numbers(shown["offsets"]), numbers(self_extend.path(*given)), 9)
     assert shown["summary"] == self_extend.summary_text(*given)
 
 

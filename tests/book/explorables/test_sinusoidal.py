@@ -16,7 +16,7 @@ READ = """(figure) => {
     shades: all(".shade").map((path) => [
       Number(path.dataset.shade), Number(path.getAttribute("stroke-opacity")),
       path.getAttribute("stroke"), path.getAttribute("d")]),
-    hands: all(".hand").map((hand) => hand.getAttribute("d")),
+    rotations: all(".rotation").map((path) => path.getAttribute("d")),
     guide: figure.querySelector(".guide").getAttribute("d"),
     waves: text(".wave"), outputs: text("output"),
     summary: figure.querySelector(".summary").textContent,
@@ -25,7 +25,7 @@ READ = """(figure) => {
 
 
 def check_against_reference(shown):
-    """Every shade, hand and number, for the position and the base that it says."""
+    """Every shade, rotation and number, for the position and the base that it says."""
     (position,), (base,) = map(numbers, shown["outputs"])
     drawn = np.zeros((LENGTH, D))
     for shade, opacity, _, path in shown["shades"]:
@@ -43,7 +43,12 @@ def check_against_reference(shown):
     np.testing.assert_allclose(drawn, table, rtol=0, atol=0.5 / LEVELS + 1e-12)
 
     sine, cosine = table[int(position)].reshape(-1, 2).T
-    close([numbers(hand)[2:] for hand in shown["hands"]], np.c_[cosine, sine], 3, 1e-12)
+    close(
+        [numbers(path)[2:] for path in shown["rotations"]],
+        np.c_[cosine, sine],
+        3,
+        1e-12,
+    )
     assert shown["guide"].startswith(f"M{position:g},-1h1v")
     waves = wavelengths(D, base=base)
     (written,) = zip(*map(numbers, shown["waves"]), strict=True)

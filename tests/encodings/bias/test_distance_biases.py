@@ -263,8 +263,10 @@ def test_one_table_serves_a_stack():
         x = x + layer(x)
     x.square().sum().backward()
     grad = encoding.table.grad
-    heard = STARTS[False].index(40)  # 39 is the largest distance
-    assert (grad[:, :heard].abs() > 0).all() and not grad[:, heard:].any()
+    reached_starts = STARTS[False].index(40)  # 39 is the largest distance
+    assert (grad[:, :reached_starts].abs() > 0).all() and not grad[
+        :, reached_starts:
+    ].any()
 
 
 # KERPLE

@@ -79,8 +79,8 @@ def read(encoding, q, positions):
     at = positions.to(DOUBLE)[None]
     tokens = Tokens(
         q=q,
-        k=q,
-        v=q,
+        grouped_k=q,
+        grouped_v=q,
         d=q.shape[-1],
         query_positions=at,
         key_positions=at,
@@ -320,8 +320,8 @@ def test_a_bias_of_the_projection_is_a_profile_of_every_query():
     at = torch.arange(5)[None]
     tokens = Tokens(
         q=q,
-        k=q,
-        v=q,
+        grouped_k=q,
+        grouped_v=q,
         d=4,
         query_positions=at,
         key_positions=at,

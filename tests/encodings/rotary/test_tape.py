@@ -43,9 +43,9 @@ def blocks_of(r=2, tokens=TOKENS, seed=5):
     return normal(tokens, HEADS, D // 2, r, 2, seed=seed)
 
 
-def update(weights, blocks, fed, mixing="heads", **changed):
+def update(weights, blocks, mlp_output, mixing="heads", **changed):
     return reference.tape_update(
-        weights, blocks, fed, mixing=mixing, **matrices() | changed
+        weights, blocks, mlp_output, mixing=mixing, **matrices() | changed
     )
 
 
@@ -82,16 +82,16 @@ X = torch.tensor(normal(2, TOKENS, D_MODEL, seed=9))
 # The authors' code, written out.
 
 
-def written_out(c, s, weights, fed, attended, up, down, gate):
+def written_out(c, s, weights, mlp_output, attended, up, down, gate):
     """VITA-Group/TAPE, models/llama/adape.py: PELayer and what comes before it.
 
     ``c`` and ``s`` are [heads, tokens, d], halves repeated; one sequence.
     """
     e = []
     for part in (c, s):
-        heard = weights @ part
-        e.append(part + np.einsum("qnd,qe->qnd", heard, attended))
-    said = fed @ gate.T
+        averaged = weights @ part
+        e.append(part + np.einsum("qnd,qe->qnd", averaged, attended))
+    said = mlp_output @ gate.T
     said = said / (1 + np.exp(-said))
     out = []
     for part in e:
@@ -103,10 +103,10 @@ def written_out(c, s, weights, fed, attended, up, down, gate):
 def test_the_update_is_that_of_the_authors_code():
     angle = np.arange(TOKENS)[:, None] * [1.0, 0.01, 1.0, 0.01]
     c, s = (np.stack([f(angle)] * HEADS) for f in (np.cos, np.sin))
-    weights, fed = weights_of(), normal(TOKENS, D_MODEL)
-    c, s = written_out(c, s, weights, fed, **matrices())
+    weights, mlp_output = weights_of(), normal(TOKENS, D_MODEL)
+    c, s = written_out(c, s, weights, mlp_output, **matrices())
     start = reference.tape_start(np.arange(TOKENS), D, HEADS)
-    moved = update(weights, start, fed, "row sums")
+    moved = update(weights, start, mlp_output, "row sums")
     close(moved[..., 0, 0], c[..., : D // 2].swapaxes(0, 1), 10)
     close(moved[..., 1, 0], s[..., : D // 2].swapaxes(0, 1), 10)
     close(moved[..., 1, 1], moved[..., 0, 0])
@@ -118,13 +118,13 @@ def test_the_update_is_that_of_the_authors_code():
 
 
 def test_row_sums_are_what_the_einsum_computes_and_no_product():
-    attended, heard = normal(3, 3), normal(3, TOKENS, D)
-    code = np.einsum("qnd,qe->qnd", heard, attended)
-    close(code, attended.sum(1)[:, None, None] * heard, 10)
-    assert abs(code - np.einsum("qe,end->qnd", attended, heard)).max() > 1
+    attended, averaged = normal(3, 3), normal(3, TOKENS, D)
+    code = np.einsum("qnd,qe->qnd", averaged, attended)
+    close(code, attended.sum(1)[:, None, None] * averaged, 10)
+    assert abs(code - np.einsum("qe,end->qnd", attended, averaged)).max() > 1
     diagonal = np.diag(normal(3))
-    product = np.einsum("qe,end->qnd", diagonal, heard)
-    close(np.einsum("qnd,qe->qnd", heard, diagonal), product, 10)
+    product = np.einsum("qe,end->qnd", diagonal, averaged)
+    close(np.einsum("qnd,qe->qnd", averaged, diagonal), product, 10)
 
 
 @pytest.mark.parametrize("mixing", MIXING)
@@ -140,7 +140,7 @@ def test_the_modes_agree_where_the_matrix_is_diagonal(mixing):
 @pytest.mark.parametrize("layout", LAYOUT)
 @pytest.mark.parametrize("mixing", MIXING)
 def test_the_module_moves_blocks_as_the_reference_does(layout, mixing):
-    q, fed = normal(HEADS, TOKENS, D), normal(TOKENS, D_MODEL)
+    q, mlp_output = normal(HEADS, TOKENS, D), normal(TOKENS, D_MODEL)
     fast, slow = module(layout, mixing), hooks(layout, mixing)
     blocks = slow.locate(np.arange(TOKENS), None)
     now = fast.locate(torch.arange(TOKENS)[None], X[:1])
@@ -148,8 +148,8 @@ def test_the_module_moves_blocks_as_the_reference_does(layout, mixing):
         seen = steps(q, q, q, slow, positions=blocks, mask=causal_mask(TOKENS))
         taken = fast_steps(*[torch.tensor(q[None])] * 3, fast, positions=now)
         close(taken.out[0], seen.out, 100)
-        blocks = slow.update(seen.weights, seen.tokens, fed)
-        now = fast.update(taken.weights, taken.tokens, torch.tensor(fed[None]))
+        blocks = slow.update(seen.weights, seen.tokens, mlp_output)
+        now = fast.update(taken.weights, taken.tokens, torch.tensor(mlp_output[None]))
         close(now[0].detach().movedim(2, 3), blocks[..., 0], 100)
 
 
@@ -220,10 +220,10 @@ def test_the_update_carries_an_orthogonal_matrix_through(r, mixing):
 
 def test_the_update_commutes_with_permutations():
     order = np.array([3, 0, 4, 1, 2])
-    weights, blocks, fed = weights_of(), blocks_of(), normal(TOKENS, D_MODEL)
-    moved = update(weights, blocks, fed)
+    weights, blocks, mlp_output = weights_of(), blocks_of(), normal(TOKENS, D_MODEL)
+    moved = update(weights, blocks, mlp_output)
     shuffled = weights[:, order][:, :, order]
-    close(update(shuffled, blocks[order], fed[order]), moved[order], 10)
+    close(update(shuffled, blocks[order], mlp_output[order]), moved[order], 10)
 
 
 def test_a_model_without_a_mask_commutes_with_permutations():
@@ -235,8 +235,8 @@ def test_a_model_without_a_mask_commutes_with_permutations():
 class MovedApart(TAPE):
     """A variant of the authors' ablation: sines and cosines have different weights."""
 
-    def update(self, weights, tokens, fed):
-        moved = super().update(weights, tokens, fed)
+    def update(self, weights, tokens, mlp_output):
+        moved = super().update(weights, tokens, mlp_output)
         return moved * torch.tensor([[1.0], [0.5]], dtype=torch.float64)
 
 
@@ -274,10 +274,12 @@ def test_summed_over_queries_a_token_hears_the_future():
     weights, blocks = weights_of(), blocks_of()
     later = blocks.copy()
     later[-1] += 1
-    heard, changed = (mutants.summed_over_queries(weights, b) for b in (blocks, later))
-    assert (abs(changed - heard)[0] > 1e-3).all()
-    fed = normal(TOKENS, D_MODEL)
-    moved, kept = (update(weights, b, fed) for b in (blocks, later))
+    averaged, changed = (
+        mutants.summed_over_queries(weights, b) for b in (blocks, later)
+    )
+    assert (abs(changed - averaged)[0] > 1e-3).all()
+    mlp_output = normal(TOKENS, D_MODEL)
+    moved, kept = (update(weights, b, mlp_output) for b in (blocks, later))
     close(moved[:-1], kept[:-1])
 
 
@@ -300,8 +302,8 @@ def test_what_is_heard_evenly_is_a_dirichlet_kernel_long():
     n, omega = 7, np.array([1.0, 0.01])
     weights = np.full((1, n, n), 1 / n)
     start = reference.tape_start(np.arange(n), D, 1)
-    heard = np.einsum("hij,jhpru->ihpru", weights, start)
-    length = np.sqrt(np.linalg.det(heard[0, 0]))
+    averaged = np.einsum("hij,jhpru->ihpru", weights, start)
+    length = np.sqrt(np.linalg.det(averaged[0, 0]))
     close(length, abs(np.sin(n * omega / 2) / (n * np.sin(omega / 2))))
 
 
@@ -327,11 +329,11 @@ def test_the_gradient_to_a_block_is_that_of_a_difference():
     moving = module()
     start = torch.tensor(normal(1, 3, HEADS, 2, D // 2), requires_grad=True)
     q = torch.tensor(normal(1, HEADS, 3, D))
-    fed = torch.tensor(normal(1, 3, D_MODEL))
+    mlp_output = torch.tensor(normal(1, 3, D_MODEL))
 
     def later(blocks):
         taken = fast_steps(q, q, q, moving, positions=blocks)
-        blocks = moving.update(taken.weights, taken.tokens, fed)
+        blocks = moving.update(taken.weights, taken.tokens, mlp_output)
         return attend(q, q, q, moving, positions=blocks)
 
     assert torch.autograd.gradcheck(later, (start,))
@@ -357,8 +359,8 @@ def test_the_reference_s_stack_is_attention_and_update_in_turn():
         q, k, v = (np.einsum("hdm,im->hid", m, x) for m in (p.q, p.k, p.v))
         taken = steps(q, k, v, moving, positions=at, x=x, mask=mask)
         x = x + np.einsum("mhd,hid->im", p.o, taken.out)
-        fed = np.tanh(x)
-        x, at = x + fed, moving.update(taken.weights, taken.tokens, fed)
+        mlp_output = np.tanh(x)
+        x, at = x + mlp_output, moving.update(taken.weights, taken.tokens, mlp_output)
     close(out, x, 100)
 
 
@@ -366,11 +368,11 @@ def test_the_reference_s_stack_is_attention_and_update_in_turn():
 @pytest.mark.parametrize("pieces", [(3, 1, 1), (1,) * TOKENS, (0, 5)])
 def test_a_prefix_and_what_follows_are_the_whole(mixing, pieces):
     made, positions = model(module(mixing=mixing)), torch.arange(TOKENS) * 1.5
-    caches, heard, start = made.caches(), [], 0
+    caches, outputs, start = made.caches(), [], 0
     for n in pieces:
         new = slice(start, start := start + n)
-        heard.append(made(X[:, new], positions[new], caches=caches))
-    close(torch.cat(heard, 1), made(X, positions), 100)
+        outputs.append(made(X[:, new], positions[new], caches=caches))
+    close(torch.cat(outputs, 1), made(X, positions), 100)
 
 
 def test_a_cache_holds_the_positions_of_its_own_layer():
@@ -459,12 +461,12 @@ def test_blocks_are_kept_in_float64_and_moved_in_float32_or_better():
     angle = (2.0**20 + np.arange(2))[:, None] * [1.0, 0.01]
     close(start[0, :, 0, 1], np.sin(angle), 2.0**20)
     weights = torch.ones(1, HEADS, 2, 2, dtype=torch.bfloat16) / 2
-    fed = torch.zeros(1, 2, D_MODEL, dtype=torch.bfloat16)
+    mlp_output = torch.zeros(1, 2, D_MODEL, dtype=torch.bfloat16)
     q = torch.zeros(1, HEADS, 2, D, dtype=torch.bfloat16)
     tokens = fast_steps(q, q, q, moving, positions=start).tokens
-    moved = moving.update(weights, tokens, fed)
+    moved = moving.update(weights, tokens, mlp_output)
     assert start.dtype == moved.dtype == torch.float64
-    exact = module().update(weights.double(), tokens, fed.double())
+    exact = module().update(weights.double(), tokens, mlp_output.double())
     coarse = torch.tensor(2.0**-24) * 10
     rounded = abs(matrices()["attended"]).max() * 2.0**-9 * 4  # of the parameters
     assert abs(moved - exact).max() < coarse + rounded
@@ -520,14 +522,14 @@ def test_wrong_matrices_are_refused(case):
 
 @pytest.mark.usefixtures("unchecked")
 def test_arrays_that_do_not_fit_are_refused():
-    weights, blocks, fed = weights_of(), blocks_of(), normal(TOKENS, D_MODEL)
+    weights, blocks, mlp_output = weights_of(), blocks_of(), normal(TOKENS, D_MODEL)
     for given, message in (
-        ((weights[:1], blocks, fed), r"weights must be \[2, 5, 5\]"),
-        ((weights, blocks[..., 0], fed), "blocks must be"),
-        ((weights, blocks[..., [0, 1, 0]], fed), "blocks must be"),
-        ((weights, blocks[:, :, :0], fed), "blocks must be"),
-        ((weights, blocks, fed[:, :3]), r"mlp_output must be \[5, 8\]"),
-        ((weights, blocks.astype(int), fed), "blocks must hold floats"),
+        ((weights[:1], blocks, mlp_output), r"weights must be \[2, 5, 5\]"),
+        ((weights, blocks[..., 0], mlp_output), "blocks must be"),
+        ((weights, blocks[..., [0, 1, 0]], mlp_output), "blocks must be"),
+        ((weights, blocks[:, :, :0], mlp_output), "blocks must be"),
+        ((weights, blocks, mlp_output[:, :3]), r"mlp_output must be \[5, 8\]"),
+        ((weights, blocks.astype(int), mlp_output), "blocks must hold floats"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             update(*given)
@@ -584,16 +586,16 @@ def test_the_symbolic_implementation_is_the_reference(layout, mixing):
     exact = symbolic.tape(
         D, layout=layout, mixing=mixing, **{n: sp.Matrix(p) for n, p in M.items()}
     )
-    q, fed = normal(HEADS, 2, D), normal(2, D_MODEL)
+    q, mlp_output = normal(HEADS, 2, D), normal(2, D_MODEL)
     positions = [sp.Rational(1, 2), 3]
     heads = tuple(sp.Matrix(m) for m in q)
     at = [b.evalf() for b in exact.locate(positions, None)]
     taken = exact_steps(heads, heads, heads, exact, positions=at)
-    moved = exact.update(taken.weights, taken.tokens, sp.Matrix(fed))
+    moved = exact.update(taken.weights, taken.tokens, sp.Matrix(mlp_output))
     slow = hooks(layout, mixing)
     start = slow.locate(np.array([0.5, 3.0]), None)
     seen = steps(q, q, q, slow, positions=start, mask=causal_mask(2))
-    expected = slow.update(seen.weights, seen.tokens, fed)
+    expected = slow.update(seen.weights, seen.tokens, mlp_output)
     # The blocks of a head side by side: [heads · r, pairs · 2].
     expected = expected.transpose(0, 1, 3, 2, 4).reshape(2, HEADS * 2, D)
     close(np.array([b.evalf().tolist() for b in moved], dtype=float), expected, 100)

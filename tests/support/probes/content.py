@@ -279,7 +279,7 @@ class ReflectionOfTheKey(PaTH):
     def logits(self, tokens):
         w, beta = (tokens.memory[name].transpose(1, 2) for name in ("w", "beta"))
         k = tokens.k - beta[..., None] * (tokens.k * w).sum(-1, keepdim=True) * w
-        return super().logits(replace(tokens, k=k))
+        return super().logits(replace(tokens, grouped_k=k))
 
 
 def path_oracle(q, k, v, positions, x, mask, direction, strength):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -1105,6 +1106,27 @@ def test_the_command_refuses_without_a_traceback(write, capsys, text, message):
     said = capsys.readouterr()
     assert message in said.err and said.err.count("\n") == 1 and said.out == ""
     assert said.err.count("config.json: ") == 1  # the file's name, once
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1{}x", "{}", "1.{}x", "1e{}x"],
+    ids=["x", "digits", "fraction", "exponent"],
+)
+def test_a_text_of_many_digits_is_answered_at_once(text):
+    """A pattern that backtracks would try every division of the digits in two."""
+
+    def stop(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 5)
+    try:
+        with pytest.raises(ConfigError, match="rope_theta must be"):
+            read_rope({"head_dim": 64, "rope_theta": text.format("1" * 200_000)})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_the_command_prints_no_orders_to_a_terminal(write):

@@ -1,8 +1,11 @@
-"""Folds for what a first reading may skip: checks, long code, some sections.
+"""Folds (boxes that a click opens) around checks, long code, long proofs and sections.
 
-A folded check shows its badge, folded code its output, a folded section its titles.
-A click opens each of them, and so does a link into it. Sections of a chapter's further
-pages are not folded, because a reader has already chosen to open those pages.
+A first reading may skip what is folded. A check is a code cell that verifies a formula;
+its badge is the line with the result. A folded check shows its badge, folded code its
+output, and a folded section the titles of its subsections. The folded sections are
+"Cross-check", "Cost" and "What goes wrong". A click opens a fold, and so does a link
+into it. In the further pages of a chapter, which are below it in the contents, no
+section is folded, because a reader has already chosen to open those pages.
 """
 
 import re
@@ -28,9 +31,11 @@ PICTURES = ("posedu-figure", "posedu-explorable")
 
 
 def fold_chapter(app, doctree):
-    """Fold a chapter's checks, long code, long proofs and some sections.
+    """Fold a chapter's checks, long code, long proofs and three sections.
 
-    ``proof_ledger.collect`` must have collected the chapter's claims before.
+    A check is a code cell that verifies a formula. The sections are "Cross-check",
+    "Cost" and "What goes wrong". ``proof_ledger.collect`` must have read the checks'
+    results before, because they are moved here.
     """
     if not is_of_a_chapter(app.env.docname):
         return
@@ -63,6 +68,7 @@ def _is_long_proof(node):
 def _fold_cell(cell, max_lines):
     """Fold the code of a check under its badge, and other code under its output.
 
+    A check is a code cell that verifies a formula, its badge the line with the result.
     Other code of up to ``max_lines`` lines stays open unless the page hides it.
     """
     source = _part(cell, "cell_code_source")
@@ -90,7 +96,11 @@ def _fold_cell(cell, max_lines):
 
 
 def _explanation_link(badges):
-    """Return the HTML link to the explanation of a check's badge, for its fold."""
+    """Return the HTML link to the explanation of badges, for the fold of their check.
+
+    A badge is the line with the result of a check, which is a code cell that verifies a
+    formula.
+    """
     counts = REFUSED.findall("".join(badges))
     some_accepted = any(refused != mutants for refused, mutants in counts)
     words = "How to read this line"
@@ -116,7 +126,11 @@ def _titles(section):
 
 
 def _opening(kind, *summary):
-    """Return the nodes that open a fold, with the summary line that stays visible."""
+    """Return the nodes that open a fold, with the summary line that stays visible.
+
+    ``kind`` is the end of the fold's CSS class, such as ``"check"``; ``summary`` is the
+    line, as texts and nodes.
+    """
     line = [nodes.Text(part) if isinstance(part, str) else part for part in summary]
     return [
         _raw(f'<details class="posedu-fold posedu-{kind}"><summary>'),
@@ -134,5 +148,5 @@ def _raw(html):
 
 
 def setup(app):
-    """Register :func:`fold_chapter`, to run after the collection of claims."""
+    """Register :func:`fold_chapter`, to run after claims and checks are collected."""
     app.connect("doctree-read", fold_chapter, priority=900)

@@ -1,4 +1,4 @@
-"""Role for formula terms: their counterparts in the code are highlighted."""
+"""Sphinx role for a formula's terms, whose counterparts in the code are highlighted."""
 
 import html
 import re
@@ -12,14 +12,14 @@ SCOPE = "sd-tab-content"  # a tab; elsewhere the section, as in chapter.js
 
 
 class InCode(ReferenceRole):
-    r"""Role ``{in-code}`\omega_p <omega>```: LaTeX and the matching words of the code.
+    r"""Role ``{in-code}`\omega_p <omega>```: a term's LaTeX, and its words in the code.
 
     While a reader points at the term or focuses it, every occurrence of those words in
     the code of the same tab or section is highlighted.
     """
 
     def run(self):
-        """Return the formula inside a span that can be focused."""
+        """Return the term's formula inside an HTML span that the keyboard can focus."""
         code = html.escape(self.target)
         opening = (
             f'<span class="posedu-in-code" data-code="{code}" tabindex="0" '
@@ -36,7 +36,10 @@ class InCode(ReferenceRole):
 
 
 def check(app, doctree):
-    """Warn about a formula term whose words do not occur in the code beside it."""
+    """Warn about a formula term whose words do not occur in the code beside it.
+
+    The code is that of the term's tab or section.
+    """
     for term in doctree.findall(nodes.inline):
         code = term.get("in_code")
         if code and not any(

@@ -68,9 +68,10 @@ def number(spelled: str) -> int | float:
 def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
     """Return the sliders that an expression uses, and its value for all their settings.
 
-    ``text`` is an expression of posedu's functions and the names of sliders, a colon
-    and a format. The keys are tuples of the sliders' values as strings; the last
-    slider varies fastest.
+    ``text`` is a Python expression of ``np``, ``wavelengths``, ``gate`` and the names
+    of sliders, then a colon and a format. The second result is a dict from tuples of
+    the sliders' values, as strings, to formatted values; the last slider varies
+    fastest.
 
     Raises
     ------
@@ -94,7 +95,7 @@ def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
 
 
 class Part(SphinxRole):
-    """Role ``{slider}`` or ``{computed}``, a placeholder until :func:`fill` runs."""
+    """Sphinx role ``{slider}`` or ``{computed}``, to be filled by :func:`fill`."""
 
     def run(self):
         """Return a node that holds the role's text under the role's name."""
@@ -104,7 +105,10 @@ class Part(SphinxRole):
 
 
 def fill(app, doctree):
-    """Replace the roles in each paragraph by numbers and the tables of their values."""
+    """Fill each paragraph's ``{slider}`` and ``{computed}`` roles with numbers.
+
+    Each also holds its values for all settings of the sliders, for the page's script.
+    """
     for paragraph in doctree.findall(nodes.paragraph):
         parts = [*paragraph.findall(lambda n: isinstance(n, nodes.inline))]
         try:

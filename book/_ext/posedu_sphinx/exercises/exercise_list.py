@@ -1,4 +1,4 @@
-"""Exercises of a chapter, made from one module: for its page and as notebooks."""
+"""Exercises of a chapter for its page and notebooks, made from one Python module."""
 
 import ast
 import inspect
@@ -60,7 +60,8 @@ class Source:
     def needs(self, name):
         """Return the names that a function or constant uses, in order of use.
 
-        The names are those that the module imports or defines, with all that these use.
+        The names are those that the module imports or defines. Names that a used
+        function or constant needs itself are included.
         """
         nodes = list(ast.walk(self.parts[name]))
         own = {node.arg for node in nodes if isinstance(node, ast.arg)} | {name}
@@ -83,7 +84,10 @@ class Source:
         return "\n".join(self.text.splitlines()[first - 1 : node.end_lineno])
 
     def stub(self, name):
-        """Return a function's signature and docstring, without its body."""
+        """Return a function's signature and docstring, with a body that only raises.
+
+        The body is ``raise NotImplementedError``, which the learner replaces.
+        """
         body = self.parts[name].body
         if not ast.get_docstring(self.parts[name]) or len(body) < 2:
             raise ValueError(f"{name} needs a docstring and a body")
@@ -96,7 +100,10 @@ class Source:
         return f"{name}({ast.unparse(self.parts[name].args)})"
 
     def exercises(self):
-        """Yield each exercise, the code that it provides and its solution's name."""
+        """Yield each exercise, the code that it provides and its solution's name.
+
+        The code is a list of sources of helpers that no earlier exercise has provided.
+        """
         shown = {exercise.solution.__name__ for exercise in self.sheet.exercises}
         for exercise in self.sheet.exercises:
             name = exercise.solution.__name__
@@ -129,7 +136,10 @@ def _line(node):
 
 
 def _statement(node, alias):
-    """Return the module of an import, and the imported name or the import statement."""
+    """Return an import as a pair: its module, and the imported name or whole statement.
+
+    ``from a import b`` gives ``("a", "b")``, ``import a`` gives ``("a", "import a")``.
+    """
     renamed = f" as {alias.asname}" if alias.asname else ""
     if isinstance(node, ast.Import):
         return alias.name, f"import {alias.name}{renamed}"
@@ -146,12 +156,20 @@ def _section(line):
 
 
 def solved(chapter, setup):
-    """Return a chapter's exercise notebook with solutions and outputs of the checks."""
+    """Return a chapter's exercise notebook with solutions and their checks' outputs.
+
+    A check is a cell that tests the solution above it. ``setup`` is the notebook's cell
+    that installs posedu.
+    """
     return _notebook(chapter, setup, solutions=True)
 
 
 def student(chapter, setup):
-    """Return a chapter's exercise notebook for learners, with stubs to complete."""
+    """Return a chapter's exercise notebook for learners, with stubs to complete.
+
+    A stub is a function without its body. ``setup`` is the notebook's cell that
+    installs posedu.
+    """
     return _notebook(chapter, setup, solutions=False)
 
 
@@ -206,7 +224,10 @@ def effort(exercise):
 
 
 class ExerciseList(SphinxDirective):
-    """Directive ``{exercise-list} chapter``: statements, folded hints and solutions."""
+    """Directive ``{exercise-list} chapter``: statements, folded hints and solutions.
+
+    All exercises of the chapter are listed.
+    """
 
     required_arguments = 1
 
@@ -229,7 +250,8 @@ class ExerciseList(SphinxDirective):
 def markdown(exercise, signature, given, solution):
     """Return an exercise's statement, hint and solution as MyST.
 
-    The exercise has the same name in the notebooks.
+    ``given`` has sources of the helpers that the exercise provides. The exercise has
+    the same name on the page as in the notebooks.
     """
     code = "\n\n\n".join([*given, solution])
     return f"""

@@ -1,10 +1,10 @@
 """Exercise notebooks, set-up cells, and notebook copies that contain the package.
 
 ``python -m posedu_sphinx.exercises.notebooks`` writes the learner's notebook of every
-sheet of exercises and the set-up cell of the labs. With ``--check`` it only lists the
-notebooks that are out of date; with ``--solved`` it writes the solved notebooks, which
-are not committed; with ``--execute PATH…`` it runs labs and stores the outputs of their
-checked cells.
+chapter's exercises, and the set-up cell of the labs (notebooks to experiment in). With
+``--check`` it only lists the notebooks that are out of date; with ``--solved`` it
+writes the solved notebooks, which are not committed; with ``--execute PATH…`` it runs
+labs and stores the outputs of those cells that nbval compares in a test.
 """
 
 import base64
@@ -96,14 +96,23 @@ DATA = re.compile(r"\.\./data/([\w-]+\.(?:json|toml))")
 
 
 def setup_cell(address):
-    """Return the notebook cell that installs posedu if it is missing."""
+    """Return the notebook cell that installs posedu if it is missing.
+
+    ``address`` is that of the repository, from which pip installs.
+    """
     cell = new_code_cell(SETUP.format(address=address))
     cell.metadata.tags = ["setup", "hide-input"]
     return cell
 
 
 def set_up(notebook, address):
-    """Set a notebook's kernel, and its set-up cell with the project's address."""
+    """Set a notebook's kernel, and its set-up cell, which installs posedu by address.
+
+    Raises
+    ------
+    ValueError
+        If the notebook has no cell with the tag ``setup``.
+    """
     notebook.metadata.update(KERNEL)
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
@@ -113,7 +122,7 @@ def set_up(notebook, address):
 
 
 def execute(path):
-    """Run a notebook; store the outputs of only those cells that nbval checks."""
+    """Run a notebook; store the outputs of only those cells that nbval compares."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
     NotebookClient(notebook, timeout=600, resources=resources).execute()
@@ -126,7 +135,10 @@ def execute(path):
 
 
 def self_contained(notebook):
-    """Return a copy of a notebook that contains posedu and needs no installation."""
+    """Return a copy of a notebook that contains posedu and needs no installation.
+
+    The package is in the set-up cell.
+    """
     notebook = nbformat.from_dict(notebook)
     package = base64.b64encode(_archive()).decode()
     for cell in notebook.cells:
@@ -178,8 +190,8 @@ def plain(markdown):
 def _archive():
     """Return a zip file's bytes: posedu and the pure-Python packages that it needs.
 
-    The packages' licenses are included. The metadata of posedu names the commit, as
-    that of an installed package does.
+    The packages' licenses are included. The archive's metadata of posedu names the git
+    commit, as pip's does for a package installed from git.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -208,7 +220,10 @@ def address():
 
 
 def paths():
-    """Return the paths of committed notebooks: the labs, then learners' exercises."""
+    """Return the paths of committed notebooks: the labs, then learners' exercises.
+
+    A lab is a notebook to experiment in.
+    """
     return [*sorted(NOTEBOOKS.glob("*.ipynb")), *_of_sheets(EXERCISES)]
 
 
@@ -222,7 +237,11 @@ def _of_sheets(folder):
 
 
 def expected_text(path):
-    """Return the text that the notebook at a path should have."""
+    """Return the text (JSON) that the notebook at a path should have.
+
+    A notebook of exercises is made anew; a lab (a notebook to experiment in) keeps its
+    cells except for the set-up cell.
+    """
     here = address()
     if path.parent == NOTEBOOKS:
         notebook = set_up(nbformat.read(path, as_version=4), here)
@@ -233,7 +252,10 @@ def expected_text(path):
 
 
 def main():
-    """Write the notebooks that are out of date, list them, or execute labs."""
+    """Write the notebooks that are out of date, list them, or execute labs.
+
+    The command's options decide; return whether ``--check`` found any out of date.
+    """
     if "--execute" in sys.argv:
         for name in sys.argv[sys.argv.index("--execute") + 1 :]:
             print("executing", name, flush=True)

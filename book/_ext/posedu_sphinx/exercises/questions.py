@@ -20,7 +20,7 @@ class Question(SphinxDirective):
     has_content = True
 
     def run(self):
-        """Return a box with the question and a fold for each choice."""
+        """Return a box with the question and choices that open to show an answer."""
         parsed = self.parse_content_to_nodes()
         lists = [part for part in parsed if isinstance(part, nodes.definition_list)]
         if len(lists) != 1 or parsed[-1] is not lists[0]:

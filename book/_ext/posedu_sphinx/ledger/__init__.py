@@ -1,1 +1,4 @@
-"""Pages that account for claims: proof ledger, statements examined, status."""
+"""Pages about claims and the build: proof ledger, examined statements, status.
+
+A claim is a formula of the book with a label ``eq-…``.
+"""

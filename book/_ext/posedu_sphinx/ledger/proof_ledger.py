@@ -1,4 +1,8 @@
-"""Proof ledger: a table of all labeled claims, each with its one check."""
+"""Proof ledger: a page with a table of all claims, each with its one check.
+
+A claim is a formula of the book with a label ``eq-…``. A check is a code cell of the
+page that verifies the formula by :mod:`posedu.book.proof`.
+"""
 
 import html
 import json
@@ -18,11 +22,14 @@ THEOREMS = {"theorem_node", "lemma_node", "proposition_node", "corollary_node"}
 
 
 class ledger_placeholder(nodes.General, nodes.Element):
-    """Placeholder node for the ledger's table until every page has been read."""
+    """Placeholder node for the table of claims until every page has been read."""
 
 
 class Ledger(SphinxDirective):
-    """Directive ``{proof-ledger}``: a table with one row for each labeled claim."""
+    """Directive ``{proof-ledger}``: a table of all labeled formulas and their checks.
+
+    A check is a code cell that verifies the formula.
+    """
 
     def run(self):
         """Return a placeholder node, which :func:`fill` replaces by the table."""
@@ -30,14 +37,22 @@ class Ledger(SphinxDirective):
 
 
 def store(env):
-    """Return each page's claims and checks, as labels and stored ``Proof`` fields."""
+    """Return the collected claims and checks of each page, by the page's name.
+
+    Claims are labels of formulas. Checks are the results of cells that verify them, as
+    dicts with the fields of ``posedu.book.proof.Proof``. ``env`` is Sphinx's build
+    environment, which holds both.
+    """
     if not hasattr(env, "posedu_claims"):
         env.posedu_claims = {}
     return env.posedu_claims
 
 
 def collect(app, doctree):
-    """Store a page's labeled equations and the checks that its cells printed."""
+    """Store a page's labeled formulas and the results of the cells that check them.
+
+    Warn about a displayed formula without a label, and about a theorem without one.
+    """
     docname = app.env.docname
     if not docname.startswith("book/"):
         return
@@ -64,7 +79,7 @@ def collect(app, doctree):
 
 
 def _is_exempt(node):
-    """Return whether a formula was printed by a cell or belongs to an exercise."""
+    """Return whether a formula, printed by a cell or in an exercise, needs no label."""
     while node is not None:
         is_exercise = type(node).__name__.startswith("exercise")
         if is_exercise or node.get("nb_element") == "cell_code_output":
@@ -74,22 +89,32 @@ def _is_exempt(node):
 
 
 def warn(message, location=None):
-    """Emit a warning about a claim or check, which the build treats as an error."""
+    """Emit a warning about a labeled formula or its check; the build then fails."""
     LOGGER.warning(message, location=location, type="posedu", subtype="ledger")
 
 
 def purge(app, env, docname):
-    """Delete the stored claims and checks of a page that is about to be read again."""
+    """Delete the stored claims and checks of a page that is about to be read again.
+
+    Claims are labeled formulas, checks the results of cells that verify them.
+    """
     store(env).pop(docname, None)
 
 
 def merge(app, env, docnames, other):
-    """Add the claims and checks of pages that a parallel reader has read."""
+    """Add the claims and checks of pages that a parallel reader has read.
+
+    Claims are labeled formulas, checks the results of cells that verify them.
+    ``other`` is the build environment of the parallel reader.
+    """
     store(env).update({d: store(other)[d] for d in docnames if d in store(other)})
 
 
 def balance(app, env):
-    """Warn about claims without exactly one check, and checks without a claim."""
+    """Warn about claims without exactly one check, and checks without a claim.
+
+    Claims are labeled formulas, checks the results of cells that verify them.
+    """
     claims, checks = {}, {}
     for docname, found in store(env).items():
         for label in found["claims"]:
@@ -107,7 +132,10 @@ def balance(app, env):
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholder by the ledger's table."""
+    """Replace the placeholder by the table of all claims with their checks.
+
+    Claims are labeled formulas, checks the results of cells that verify them.
+    """
     for placeholder in list(doctree.findall(ledger_placeholder)):
         rows = []
         in_order = _in_reading_order(app.env, app.config.root_doc)
@@ -135,7 +163,11 @@ def _in_reading_order(env, page):
 
 
 def _refused(check):
-    """Describe how many mutants of the displayed formula its check refuses."""
+    """Describe how many mutants of the displayed formula its check refuses.
+
+    Mutants are copies with one sign, index or exponent changed. ``check`` has the
+    fields of ``posedu.book.proof.Proof``.
+    """
     if check["typeset"] is None:
         return "not read"
     refused, total = check["typeset"]
@@ -143,7 +175,11 @@ def _refused(check):
 
 
 def _count(env):
-    """Return two sentences with the numbers of claims, checks and refused mutants."""
+    """Return two sentences with the numbers of claims, checks and refused mutants.
+
+    Claims are labeled formulas, checks the cells that verify them, and mutants changed
+    copies of the formulas.
+    """
     found = store(env).values()
     claims = sum(len(page["claims"]) for page in found)
     typeset = [c["typeset"] for page in found for c in page["checks"] if c["typeset"]]
@@ -156,7 +192,7 @@ def _count(env):
 
 
 def outdated(app, env):
-    """Return the ledger's page, to be written again whenever any page was read."""
+    """Return the proof ledger's page, to be written again when any page was read."""
     return [d for d in env.found_docs if d.endswith("reference/ledger")]
 
 

@@ -1,4 +1,8 @@
-"""Page of examined statements about encodings, from book/data/statements.toml."""
+"""Page of examined statements about encodings, from book/data/statements.toml.
+
+A statement is a sentence that readers meet elsewhere; its verdict is right, imprecise
+or wrong.
+"""
 
 import re
 import tomllib
@@ -34,9 +38,10 @@ def statements(folder):
 
 
 def by_record(found):
-    """Group statements by the encoding that they are about, in the catalog's order.
+    """Group statements by the name of the encoding that they are about.
 
-    Statements about attention in general are first.
+    The groups are in the catalog's order, after statements about attention in general
+    (under the name "").
     """
     groups = {name: [] for name in ("", *CATALOG)}
     for statement in found:
@@ -53,10 +58,13 @@ def reference(label):
 
 
 class Statements(SphinxDirective):
-    """Directive ``{statements-examined}``: a section for each encoding, and filters."""
+    """Directive ``{statements-examined}``: a section for each encoding, and filters.
+
+    A section has a table of statements with their verdicts.
+    """
 
     def run(self):
-        """Return the numbers of verdicts, filters, and a section for each encoding."""
+        """Return nodes: numbers of verdicts, filters, a section for each encoding."""
         self.env.note_dependency(FILE)
         groups = by_record(statements(self.env.srcdir))
         sections = [self.section(name, group) for name, group in groups.items()]
@@ -81,7 +89,7 @@ class Statements(SphinxDirective):
         return section
 
     def table(self, group):
-        """Return a table with a row for each statement."""
+        """Return a table of statements with text, verdict and correction in a row."""
         rows = [(s["says"], s["verdict"], _answer(s)) for s in group]
         body = nodes.tbody("", *[self.row(cells) for cells in rows])
         tgroup = nodes.tgroup("", cols=len(HEAD))
@@ -91,7 +99,7 @@ class Statements(SphinxDirective):
         return nodes.container("", shown, classes=["posedu-statements"])
 
     def row(self, cells):
-        """Return a table row of cells, which are written in MyST."""
+        """Return a table row of cells, whose texts are MyST."""
         return nodes.row("", *[nodes.entry("", *parse(self, cell)) for cell in cells])
 
 

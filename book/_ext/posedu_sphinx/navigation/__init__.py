@@ -1,1 +1,1 @@
-"""Contents, links between a chapter and its notebooks, redirects, reading paths."""
+"""Contents of the book, links from chapters to notebooks, redirects, reading paths."""

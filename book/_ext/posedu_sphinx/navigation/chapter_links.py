@@ -1,4 +1,7 @@
-"""Links between a chapter, its lab and its exercises, shown under each page's title."""
+"""Links between a chapter, its lab and its exercises, shown under each page's title.
+
+A lab is a notebook to experiment in.
+"""
 
 from docutils import nodes
 
@@ -22,9 +25,10 @@ NOT_RUNNABLE = (
 
 
 def lab_of(chapter):
-    """Return the lab of a chapter, as its encodings' catalog records name it.
+    """Return the page name of a chapter's lab, a notebook to experiment in.
 
-    Otherwise it is the last lab before the next chapter in the contents.
+    It is the lab that the catalog record of an encoding in the chapter names, else the
+    last lab before the next chapter in the contents.
     """
     for record in CATALOG.values():
         if record.page == chapter and record.lab:
@@ -41,12 +45,16 @@ def lab_of(chapter):
 
 
 def sheet_of(chapter):
-    """Return the page of a chapter's exercises."""
+    """Return the page name of the notebook with a chapter's exercises."""
     return SHEETS + chapter.rpartition("/")[2]
 
 
 def related_pages(page):
-    """Return the pages that a page links to, each as (label of the link, page)."""
+    """Return the pages that a page links to, each as (label of the link, page name).
+
+    A chapter links to its further pages, lab and exercises, and each of these links
+    back.
+    """
     if is_chapter(page):
         minutes = sum(
             e.minutes for e in exercises.sheet(page.rpartition("/")[2]).exercises
@@ -70,7 +78,10 @@ def _further_pages(chapter, without=""):
 
 
 def add_links(app, doctree, docname):
-    """Insert links to related pages and the reading time under the page's title."""
+    """Insert links to related pages and the reading time under the page's title.
+
+    Related pages are a chapter, its further pages, its lab and its exercises.
+    """
     title = doctree.next_node(nodes.title)
     related = related_pages(docname)
     if title is None or not (related or is_of_a_chapter(docname)):
@@ -85,7 +96,7 @@ def add_links(app, doctree, docname):
 
 
 def _time_note(env, docname):
-    """Return a note with the time that a page takes, and the use of its notebook."""
+    """Return the sentence on a page's reading time, and on how to run a notebook."""
     time = duration(minutes(env, docname))
     if docname.startswith(SHEETS):
         return f"{NOT_RUNNABLE} write answers and check them. Time: {time}."

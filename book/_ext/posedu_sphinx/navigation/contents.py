@@ -13,7 +13,7 @@ OUTSIDE_CHAPTERS = (["reference"], ["developers"])
 
 
 def contents(root=ROOT):
-    """Return the book's table of contents: each page with the pages below it."""
+    """Return the book's table of contents: each page, with the pages below it."""
     return _parsed((root / "_toc.yml").read_text(encoding="utf-8"))
 
 
@@ -28,7 +28,7 @@ def documents(root=ROOT):
 
 
 def is_of_a_chapter(name):
-    """Return whether a page is a chapter or one of its further pages."""
+    """Return whether a page is a chapter, or below a chapter in the contents."""
     folder = name.split("/")[:-1]
     return folder[:1] == ["book"] and folder[1:] not in ([], *OUTSIDE_CHAPTERS)
 

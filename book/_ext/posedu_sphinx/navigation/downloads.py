@@ -65,7 +65,8 @@ def add_buttons(app, pagename, templatename, context, doctree):
 def write_notebooks(app, exception):
     """Write notebooks that contain posedu into the built site, for download.
 
-    They are the labs, the exercises and the pages of chapters.
+    The notebooks are the labs (to experiment in), the exercises, and the pages of
+    chapters.
     """
     if exception is not None or app.builder.format != "html":
         return

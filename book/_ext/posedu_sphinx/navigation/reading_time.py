@@ -25,8 +25,9 @@ CODE = ("posedu-check", "posedu-code")  # folds that a reader may pass over
 def reading(doctree):
     """Estimate the minutes for a page's words, code, formulas, figures and tables.
 
-    Folded text counts. Exercises, folded code of checks and figures, and all tabs but
-    the first of a set do not count.
+    Text in folds (boxes that a click opens) counts. Exercises, folded code that
+    verifies a formula or draws a figure, and all tabs of a set but the first do not
+    count.
     """
     words, lines, pauses = 0, 0, 0
     folds = []
@@ -60,9 +61,10 @@ def _is_excluded(node):
 
 
 def minutes(env, page):
-    """Return the minutes that a page takes, stated or estimated; 0 for reference pages.
+    """Return the minutes that a page takes; 0 for reference pages.
 
-    An estimate is rounded up to a multiple of five, since it is not more exact.
+    For exercises these are the sum of their stated minutes, else an estimate, rounded
+    up to a multiple of five, since it is not more exact.
     """
     if page.startswith(REFERENCE):
         return 0
@@ -86,13 +88,16 @@ class path_placeholder(nodes.General, nodes.Element):
 class LearningPath(SphinxDirective):
     """Directive ``{learning-path}``: pages in order, with the reason to read each.
 
-    A line is the name of a page, ":" and the reason.
+    Each line of the directive is the name of a page, ":" and the reason.
     """
 
     has_content = True
 
     def run(self):
-        """Return a placeholder node with the steps, which :func:`fill` replaces."""
+        """Return a placeholder node with the path's steps, each a page and a reason.
+
+        :func:`fill` replaces the node by a list.
+        """
         steps = [tuple(map(str.strip, line.split(":", 1))) for line in self.content]
         for page, *why in steps:
             if page not in documents() or not why:

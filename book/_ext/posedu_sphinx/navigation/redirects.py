@@ -39,7 +39,10 @@ def moved_pages(root):
 
 
 def extra_pages(app):
-    """Yield a redirect page for each old page name, and the 404 page."""
+    """Yield a redirect page for each old page name, and the 404 page.
+
+    A page is a tuple for Sphinx: name, values for the template, template.
+    """
     for old, new in moved_pages(app.srcdir).items():
         if new not in app.env.found_docs or old in app.env.found_docs:
             raise ExtensionError(
@@ -68,7 +71,7 @@ def sitemap(base, pages):
 
 
 def llms_text(app):
-    """Return the text of llms.txt: each page's link and description, by part."""
+    """Return the text of llms.txt: each page's link and summary, part by part."""
     site = app.config.external_site_map
     home = app.config.root_doc
     lines = [
@@ -95,7 +98,7 @@ def _below(site, part):
 
 
 def _description(app, page):
-    """Return the description in a page's HTML, of this build or an earlier one."""
+    """Return the summary in a page's HTML file, which may be of an earlier build."""
     text = Path(app.outdir, f"{page}.html").read_text(encoding="utf-8")
     found = DESCRIPTION.search(text)
     return html.unescape(found[1]) if found else ""

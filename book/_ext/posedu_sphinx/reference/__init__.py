@@ -1,1 +1,1 @@
-"""Reference pages: at a glance, special cases, notation, timings."""
+"""Reference pages: table of encodings, map of special cases, notation, timings."""

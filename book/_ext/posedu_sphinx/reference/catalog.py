@@ -1,4 +1,7 @@
-"""At-a-glance table of encodings, and map of their special cases, from the catalog."""
+"""At-a-glance table of encodings, and map of their special cases, from the catalog.
+
+A special case is another encoding that an encoding becomes under a condition.
+"""
 
 import html
 from typing import ClassVar
@@ -49,7 +52,7 @@ class glance_placeholder(nodes.General, nodes.Element):
 
 
 class map_placeholder(nodes.General, nodes.Element):
-    """Placeholder node for the map of special cases."""
+    """Placeholder node for the map of which encoding becomes which under conditions."""
 
 
 class Glance(SphinxDirective):
@@ -61,9 +64,9 @@ class Glance(SphinxDirective):
 
 
 class Map(SphinxDirective):
-    """Directive ``{catalog-map}``: the map of special cases.
+    """Directive ``{catalog-map}``: the map of which encoding becomes which, and when.
 
-    ``:brief:`` leaves out the conditions of the special cases.
+    The option ``:brief:`` leaves out the conditions.
     """
 
     option_spec: ClassVar = {"brief": directives.flag}
@@ -74,7 +77,7 @@ class Map(SphinxDirective):
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholders by the at-a-glance table and the map."""
+    """Replace the placeholders by the at-a-glance table and the map of encodings."""
     for placeholder in list(doctree.findall(glance_placeholder)):
         placeholder.replace_self(_glance(app, docname))
     for placeholder in list(doctree.findall(map_placeholder)):
@@ -92,7 +95,10 @@ def _glance(app, docname):
 
 
 def _filter_answers(encoding):
-    """Return an encoding's values for the filters, as (question, answer) pairs."""
+    """Return an encoding's values for the table's filters, as pairs.
+
+    A pair is a filter's name and a value, such as ``("family", "rotary")``.
+    """
     return [
         ("family", encoding.family),
         *(("hook", hook) for hook in encoding.hooks),
@@ -125,7 +131,10 @@ def _to_chapter(app, docname, encoding):
 
 
 def _cases():
-    """Return all pairs of an encoding and one of its special cases."""
+    """Return all pairs of an encoding's record and one of its special cases.
+
+    A special case is another encoding that the encoding becomes under a condition.
+    """
     return [(e, case) for e in CATALOG.values() for case in e.special_cases]
 
 
@@ -152,7 +161,10 @@ def _equation(app, docname, label):
 
 
 def _drawing(app, docname, brief):
-    """Return the map: a list of encodings, joined by lines at the left."""
+    """Return the map as an HTML node: a list of encodings, joined by lines at the left.
+
+    A line leads to an encoding that another becomes. ``brief`` leaves out when.
+    """
     arrows = [(encoding.name, case.of) for encoding, case in _cases()]
     layout = rows([*CATALOG, ATTENTION], arrows)
     lanes = 1 + max(max(r.lane, *r.leaving.values(), 0) for r in layout)
@@ -168,7 +180,10 @@ def _drawing(app, docname, brief):
 
 
 def _legend():
-    """Return the HTML legend of the map's three kinds of line."""
+    """Return the HTML legend of the map's three kinds of line.
+
+    An encoding equals another, has it as its limit, or agrees with it in one part.
+    """
     items = "".join(
         f'<span><svg aria-hidden="true" width="32" height="12"><path '
         f'class="posedu-line posedu-{kind}" d="M0 6H32"/></svg> {meaning}</span>'
@@ -181,7 +196,10 @@ def _legend():
 
 
 def _entry(app, docname, name, brief):
-    """Return an encoding's list item in the map: its name, and its special cases."""
+    """Return an encoding's list item in the map: its name, and its special cases.
+
+    A special case is another encoding that it becomes; ``brief`` leaves out when.
+    """
     address, title = _address(app, docname, name), html.escape(_title(name))
     link = f'<a class="posedu-stop" href="{address}">{title}</a>'
     parts = [link if address else title]
@@ -204,7 +222,10 @@ def _entry(app, docname, name, brief):
 
 
 def _case(app, docname, title, case):
-    """Return the HTML of a special case, linked to the proof, and its condition."""
+    """Return the HTML of a special case, linked to the proof, and its condition.
+
+    A special case (``case``) is another encoding that the one titled ``title`` becomes.
+    """
     becomes, manner = html.escape(_title(case.of)), CASES[case.kind][1]
     return (
         f'→ {manner}<a href="{_equation(app, docname, case.proof)}" aria-label="Proof '
@@ -214,7 +235,10 @@ def _case(app, docname, title, case):
 
 
 def _case_kinds(name):
-    """Return the kind of special case for each encoding that this encoding becomes."""
+    """Return how an encoding becomes others: a dict from their names to the kind.
+
+    The kind is ``"is"`` (equal), ``"limit"`` or ``"part"``.
+    """
     cases = CATALOG[name].special_cases if name != ATTENTION else ()
     return {case.of: case.kind for case in cases}
 
@@ -222,8 +246,9 @@ def _case_kinds(name):
 def _lines(row, lanes, kinds):
     """Return the SVG of the lines at the left of an encoding's row in the map.
 
-    Each line is as long as the row is high. The style of a line that starts at the row
-    shows the kind of special case.
+    ``row`` says which lines pass, end or start, and ``kinds`` has the kind of special
+    case of each that starts, which its style shows. ``lanes`` is the number of places
+    for lines side by side. Each line is as long as the row is high.
     """
 
     def x(lane):

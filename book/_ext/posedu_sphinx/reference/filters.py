@@ -13,8 +13,8 @@ TAG = "tag_searched"  # class of a cell with that tag
 def filtered(tables, answers, questions):
     """Return a form of filters to put before tables, and a script to put after them.
 
-    ``answers`` has a list of (question, answer) pairs for each row of all tables, in
-    order. ``questions`` maps each question to its label.
+    ``answers`` has, for each row of all tables in order, a list of pairs: a filter's
+    name and the row's value. ``questions`` maps each filter's name to its label.
     """
     rows = [row for table in tables for row in table.next_node(nodes.tbody)]
     for row, pairs in zip(rows, answers, strict=True):
@@ -25,7 +25,7 @@ def filtered(tables, answers, questions):
 
 
 def search_cell(app, doctree):
-    """Add a text search to the table output of cells tagged ``searched``."""
+    """Add a text search to the printed table of each code cell tagged ``searched``."""
     for cell in list(doctree.findall(nodes.container)):
         if TAG in cell["classes"]:
             controls, script = _controls_and_script([], {})

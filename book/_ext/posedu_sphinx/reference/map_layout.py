@@ -1,7 +1,8 @@
 """Layout of the map: rows of encodings, each above the encodings that it becomes.
 
-Each encoding that another becomes has one vertical line. The line starts at the first
-row that leads to the encoding, is joined by later such rows, and ends at its own row.
+An encoding becomes others in special cases. Each of these has one vertical line, which
+starts at the first row that leads to it, is joined by later such rows, and ends at its
+own row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from graphlib import TopologicalSorter
 class Row:
     """One encoding's row in the map, with the lanes of its vertical lines.
 
-    Lines pass the row, arrive at it and leave it. ``passing`` and ``leaving`` map each
-    target encoding to the lane of its line. A target in both has a line from above that
-    this row joins.
+    Lanes are places for lines side by side, counted from 0. A line leads to an encoding
+    that others become; lines pass the row, arrive at it and leave it. ``passing`` and
+    ``leaving`` map each target encoding to the lane of its line. A target in both has a
+    line from above that this row joins.
     """
 
     name: str
@@ -51,7 +53,10 @@ def rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[Row]:
 
 
 def _order(targets: Mapping[str, Sequence[str]]) -> list[str]:
-    """Order the encodings so that each is above its targets, and near them."""
+    """Order the encodings so that each is above its targets, and near them.
+
+    Targets are the encodings that an encoding becomes in special cases.
+    """
     TopologicalSorter(targets).prepare()  # raises CycleError for a cycle
     below: dict[str, None] = {}
 

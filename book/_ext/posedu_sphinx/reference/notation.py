@@ -14,14 +14,14 @@ class Notation(SphinxDirective):
     """Directive ``{notation-table}``: a table of every symbol of the book."""
 
     def run(self):
-        """Return the table of symbols."""
+        """Return the nodes of the table of the book's symbols."""
         head = ["Symbol", "Name in code", "Meaning", "Type and shape", "Elsewhere"]
         keys = ("symbol", "code", "meaning", "type", "elsewhere")
         rows = [[entry.get(key, "") for key in keys] for entry in self.read("symbols")]
         return parse(self, markdown_table(head, rows))
 
     def read(self, part):
-        """Return the entries of a part of book/notation.yml, such as ``symbols``."""
+        """Return the list under a key of book/notation.yml, such as ``symbols``."""
         self.env.note_dependency(FILE)
         source = (Path(self.env.srcdir) / FILE).read_text(encoding="utf-8")
         return yaml.safe_load(source)[part]
@@ -31,7 +31,10 @@ class Translation(Notation):
     """Directive ``{translation-table}``: other sources' terms for the book's terms."""
 
     def run(self):
-        """Return a table with a row for each source and a column for each term."""
+        """Return a table with a row for each source and a column for each term.
+
+        A source is a paper or library, a term one of the book's.
+        """
         entries = self.read("translation")
         head = ["Source", *next(iter(entries)).keys()]
         head.remove("source")

@@ -18,7 +18,8 @@ PEER_TASKS = ("rotate", "causal", "bidirectional")
 def stored_results(folder):
     """Load stored cross-checks and timings by device and kind, in the catalog's order.
 
-    ``{"cpu": {"timing": [Timing, …], …}, …}``.
+    The result is ``{"cpu": {"timing": [Timing, …], …}, …}``; the kinds are
+    ``crosscheck``, ``timing`` and ``peers`` (timings of published libraries).
     """
     found = {}
     for kind, result_type in KINDS.items():
@@ -42,12 +43,15 @@ class StoredResults(SphinxDirective):
 
 
 class TimingTable(StoredResults):
-    """Directive ``{timing-table} device``: each encoding's time over its limit's."""
+    """Directive ``{timing-table} device``: each encoding's time over its limit's.
+
+    The limit is a copy of the same data, or attention without an encoding.
+    """
 
     required_arguments = 1
 
     def run(self):
-        """Return a line on the device, and a table row per configuration and dtype."""
+        """Return a line on the device, and a table of configurations and dtypes."""
         results = self.results().get(self.arguments[0], {}).get("timing")
         if not results:
             return [nodes.paragraph("", "Nothing has been measured here yet.")]
@@ -55,7 +59,7 @@ class TimingTable(StoredResults):
 
 
 class DeviceTables(StoredResults):
-    """Directive ``{device-tables}``: checks and times of every device but the CPU."""
+    """Directive ``{device-tables}``: cross-checks and times of devices but the CPU."""
 
     def run(self):
         """Return a section for each device, in alphabetical order."""

@@ -27,7 +27,10 @@ def _sets_page_name(script):
 
 
 def _without_mathjax(script, app, context):
-    """Replace MathJax by a small script that fetches MathJax if a preview needs it."""
+    """Return a small script in place of MathJax's; other scripts are not replaced.
+
+    The small script fetches MathJax if the preview of a link needs it.
+    """
     path = f"_static/{app.config.mathjax_path}"
     if script.filename != path:
         return script

@@ -37,7 +37,10 @@ DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
 
 
 def run_pages(root=ROOT, workers=None) -> bool:
-    """Run the pages whose inputs changed; return whether all their cells succeeded."""
+    """Run the pages whose inputs changed; return whether all their cells succeeded.
+
+    ``workers`` is the number of pages that run at a time, by default one per core.
+    """
     folder = root / "_build"
     cache = get_cache(folder / ".jupyter_cache")
     known = _load(folder / "executed.json")

@@ -1,7 +1,8 @@
 """Measure first contentful paint: ``python -m posedu_sphinx.site.first_paint``.
 
-A Chromium with an empty cache loads the built site, served compressed over a connection
-of 1.6 Mbit/s with a latency of 150 ms. ``--html FOLDER`` measures another build.
+First contentful paint is when a page first shows text or an image. A Chromium with an
+empty cache loads the built site, served compressed over a connection of 1.6 Mbit/s with
+a latency of 150 ms. ``--html FOLDER`` measures the site in a folder instead.
 """
 
 import argparse

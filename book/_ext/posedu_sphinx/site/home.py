@@ -65,7 +65,11 @@ def hero():
 
 
 def _ring(p, r, key, between):
-    """Draw a pair as an SVG ring: dots of key and query with the arc between them."""
+    """Draw a pair as an SVG ring: dots of key and query with the arc between them.
+
+    ``p`` is the pair's index, ``r`` the ring's radius, ``key`` the key's rotation and
+    ``between`` that from key to query, as complex numbers.
+    """
     angle = np.angle(between) % (2 * np.pi)
     x, y = r * between.real, -r * between.imag
     rotation = -np.degrees(np.angle(key))
@@ -105,7 +109,10 @@ class Count(SphinxRole):
 
 
 def counts(env):
-    """Return the book's numbers of chapters, claims, exercises and more, by name."""
+    """Return the book's numbers of chapters, claims, exercises and more, by name.
+
+    More are encodings, errata, mistakes and theorems. A claim is a labeled formula.
+    """
     exercises = [e for page in chapters() for e in _exercises(page)]
     of_families = (
         p for p in ROOT.glob("book/*/errata*.md") if "reference" not in p.parts

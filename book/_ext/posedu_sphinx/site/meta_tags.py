@@ -47,7 +47,10 @@ def shortened(text):
 
 
 def tags(title, text, *, is_home, address="", picture=""):
-    """Return the HTML meta tags of a page for its title, description and picture."""
+    """Return the HTML meta tags of a page for its title, description and picture.
+
+    ``text`` is the description; tags of an empty address or picture are left out.
+    """
     properties = {
         "og:title": title,
         "og:type": "website" if is_home else "article",

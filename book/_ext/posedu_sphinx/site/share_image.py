@@ -46,7 +46,10 @@ def draw(title):
 
 
 def _ring(axes, radius, key, query):
-    """Draw a pair as a ring: dots of key and query, and the arc between them."""
+    """Draw a pair as a ring on axes: dots of key and query, and the arc between them.
+
+    ``key`` and ``query`` are their angles in radians.
+    """
     circle = np.linspace(0, 2 * np.pi, 200)
     arc = np.linspace(key, key + (query - key) % (2 * np.pi), 200)
     axes.plot(*_points(radius, circle), color=GRAY, alpha=0.4)

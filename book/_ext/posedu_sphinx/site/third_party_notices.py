@@ -27,7 +27,10 @@ OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
 
 @dataclass(frozen=True)
 class Work:
-    """A third-party work of which the site serves ``files``, below ``_static``."""
+    """A third-party script, stylesheet or font library whose ``files`` the site serves.
+
+    Paths of files are relative to ``_static``, with wildcards.
+    """
 
     name: str
     license: str
@@ -136,8 +139,8 @@ def _license(work, folder):
 def archive(folder):
     """Pack the whole built site, which needs no server, into one file.
 
-    The copies of the package that all notebooks contain compress to one. The same pages
-    make the same file.
+    Each notebook contains a copy of the package; together the copies compress to the
+    size of one. Packing unchanged pages again gives an identical file.
     """
     folder = Path(folder)
     with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
@@ -157,7 +160,7 @@ class Archive(SphinxDirective):
     """Directive ``{site-archive}``: links to the whole site and to the notices."""
 
     def run(self):
-        """Return a paragraph with each of the two links."""
+        """Return two paragraphs: links to the site's archive and to the licenses."""
         up = "/".join([".."] * self.env.docname.count("/"))
         whole = nodes.paragraph("", "", classes=["posedu-archive"])
         whole += [

@@ -63,6 +63,7 @@ def serve(package, name, files):
     """Fetch an npm package's files for the site, and save each under its new name.
 
     ``files`` maps paths in the package to paths in the folder ``name`` of the site.
+    Nothing is fetched if that folder exists.
     """
     site = SERVED / name
     if site.exists():

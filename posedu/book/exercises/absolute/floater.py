@@ -161,7 +161,10 @@ The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
 
 
 def field_matrix(omega, delta):
-    """Matrix M with PE' = M PE, PE(i) being at time i · delta: [2 pairs, 2 pairs]."""
+    """Matrix M of the sinusoidal encoding, PE' = M PE: [2 pairs, 2 pairs].
+
+    PE(i) is at time i · ``delta``; ``omega`` are the frequencies of the pairs.
+    """
     d = 2 * len(omega)
     field = np.zeros((d, d))
     for p, w in enumerate(omega):
@@ -171,9 +174,11 @@ def field_matrix(omega, delta):
 
 
 def _field_matrix(upper, lower, step=2, at=1):
-    """Return a wrong version of ``field_matrix``.
+    """Make a wrong answer (a function) to the exercise ``field_matrix``.
 
-    The two entries of a pair have other values or other places.
+    The exercise asks for the matrix M of PE' = M PE. A pair with the frequency w has
+    the entries ``upper(w, delta)`` and ``lower(w, delta)``. The entries couple features
+    2p and 2p + ``at``, or p and p + d/2 if ``step`` is not 2.
     """
 
     def answer(omega, delta):
@@ -297,7 +302,7 @@ def _blocks(omega, cos, sin):
 def three_eighths(a, b, t, p, s):
     """One step of the 3/8 Runge–Kutta rule on h(t, p) = A p + t³ b.
 
-    The step leads from p at t to t + s.
+    The step leads from the state p at time t to the state at time t + s.
     """
 
     def h(time, point):
@@ -311,7 +316,13 @@ def three_eighths(a, b, t, p, s):
 
 
 def _stages(places, rows, weights):
-    """Return a wrong ``three_eighths``, a step by another Butcher tableau."""
+    """Make a wrong answer (a function) to the exercise ``three_eighths``.
+
+    The exercise asks for a step of the 3/8 Runge–Kutta rule. The answer is a step by
+    another Runge–Kutta rule. ``places``, ``rows`` and ``weights`` are the Butcher
+    tableau of that rule: the times of its stages, each stage's weights of earlier
+    slopes, and the weights of all slopes.
+    """
 
     def answer(a, b, t, p, s):
         slopes = []
@@ -464,7 +475,11 @@ def _unscaled(a, b, t, p, s):
 
 
 def last_step(positions, steps):
-    """Number of whole steps to each position and the signed remainder, [n, 2]."""
+    """Number of whole solver steps from 0 to each position, and the rest: [n, 2].
+
+    ``steps`` is the number of steps per unit of position. Both numbers are signed; the
+    rest is in steps.
+    """
     count = positions * steps
     whole = np.trunc(count)
     return np.stack((whole, count - whole), -1)
@@ -589,16 +604,22 @@ A position below 0 is approached from 0, so its whole steps are rounded towards 
 
 
 def field(t, p, inner, inner_bias, outer, outer_bias):
-    """Slope h(t, p) of FLOATER's released code, an MLP reading t: [states, width]."""
+    """Slope h(t, p) in FLOATER's released code, an MLP: [states, width].
+
+    Both layers of the MLP read the time t, too.
+    """
     time = torch.full((*p.shape[:-1], 1), t, dtype=p.dtype)
     hidden = torch.relu(torch.cat((p, time), -1) @ inner.T + inner_bias)
     return torch.cat((hidden, time), -1) @ outer.T + outer_bias
 
 
 def _field(first=True, second=True, act=torch.relu, front=False, biases=(1, 1)):
-    """Return a wrong version of ``field``.
+    """Make a wrong answer (a function) to the exercise ``field``.
 
-    A time or a bias is left out, the time is put first, or the activation is another.
+    The exercise asks for the slope h(t, p) of FLOATER's released code. ``first`` and
+    ``second`` say which of the MLP's two layers read the time, and ``front`` puts the
+    time before the features. ``act`` is the activation; ``biases`` are factors of the
+    two biases.
     """
 
     def joined(x, t, is_there):
@@ -716,9 +737,10 @@ In both layers, append a column that holds `t` for each state to the features.
 
 
 def steps_needed(position, omega, tolerance):
-    """Fewest solver steps per position that are accurate enough, an int.
+    """Fewest solver steps per position that keep an angle accurate, an int.
 
-    A bound on the angle's error at ``position`` must be at most ``tolerance``.
+    A bound on the error of the angle ``omega`` · ``position`` must be at most
+    ``tolerance``.
     """
     least = (position * omega**5 / 120 / tolerance) ** (1 / 4)
     return max(1, math.ceil(least))

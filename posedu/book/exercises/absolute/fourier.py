@@ -130,7 +130,9 @@ Integrate a cosine.
 def features(x, b, unit, layout, first):
     """Cosines and sines of the angles of points ``x`` at frequencies ``b``.
 
-    The features are [tokens, 2 * pairs], without an amplitude.
+    The features are [tokens, 2 * pairs], without an amplitude. ``unit`` is that of
+    ``b``, "turns" or "radians"; ``first`` is "cos" or "sin", the first member of a
+    pair.
     """
     angle = x @ b.T * (2 * np.pi if unit == "turns" else 1)
     members = [np.cos(angle), np.sin(angle)]
@@ -142,7 +144,12 @@ def features(x, b, unit, layout, first):
 
 
 def _features(angle=None, waves=(np.cos, np.sin), put=None):
-    """Return a wrong version of ``features`` with other angles, waves or order."""
+    """Make a wrong answer (a function) to the exercise ``features``.
+
+    The exercise asks for cosines and sines of angles. ``angle(x, b, factor)`` computes
+    the angles, ``waves`` replace cosine and sine, and ``put`` arranges the list of both
+    arrays.
+    """
 
     def answer(x, b, unit, layout, first):
         factor = 2 * np.pi if unit == "turns" else 1
@@ -303,9 +310,10 @@ Angles have the shape `[tokens, pairs]`.
 
 
 def frequencies_needed(positions, eps, delta):
-    """Smallest number of random frequencies that a bound allows, an int.
+    """Fewest random frequencies with which a bound makes large errors rare, an int.
 
-    The probability of an error of ``eps`` at any offset is at most ``delta``.
+    The bound on the probability of an error of ``eps`` at any offset is at most
+    ``delta``.
     """
     pairs = positions * (positions - 1) / 2
     return math.ceil(2 * math.log(2 * pairs / delta) / eps**2)
@@ -314,9 +322,11 @@ def frequencies_needed(positions, eps, delta):
 def _frequencies_needed(
     terms=lambda n: n * (n - 1), factor=2, power=2, log=math.log, whole=math.ceil
 ):
-    """Return a wrong version of ``frequencies_needed``.
+    """Make a wrong answer (a function) to the exercise ``frequencies_needed``.
 
-    The number of terms, the factor, power, logarithm or rounding is another.
+    The exercise asks for a number of random frequencies, from a bound. The arguments
+    replace parts of the bound: ``terms(positions)`` is the number of terms of a union
+    bound, ``power`` the power of ``eps``, ``whole`` the rounding.
     """
     return lambda n, eps, delta: whole(factor * log(terms(n) / delta) / eps**power)
 
@@ -442,7 +452,11 @@ How many pairs of positions are there?
 
 
 def encode(x, w_r, w_1, b_1, w_2, b_2):
-    """Encoding of every token by learnable Fourier features, [tokens, groups * own]."""
+    """Encoding of every token by learnable Fourier features, [tokens, groups * own].
+
+    ``own`` is the number of features that the network gives to each group of axes.
+    ``w_r`` are the frequencies; the others are the network's weights and biases.
+    """
     angle = x @ w_r.T
     r = torch.cat((angle.cos(), angle.sin()), -1) / (2 * len(w_r)) ** 0.5
     y = gelu(r @ w_1.T + b_1) @ w_2.T + b_2
@@ -450,9 +464,11 @@ def encode(x, w_r, w_1, b_1, w_2, b_2):
 
 
 def _encode(factor=1.0, waves=(torch.cos, torch.sin), size=None, act=gelu, join=None):
-    """Return a wrong version of ``encode``.
+    """Make a wrong answer (a function) to the exercise ``encode``.
 
-    The angle, order, amplitude, activation or the join of the groups is another.
+    The exercise asks for learnable Fourier features. ``factor`` multiplies the angles,
+    ``waves`` replace cosine and sine, ``size(pairs)`` is the number under the root,
+    ``act`` is the activation, and ``join`` joins the groups' outputs.
     """
 
     def answer(x, w_r, w_1, b_1, w_2, b_2):
@@ -613,7 +629,11 @@ Return the encoded groups of a token side by side, `[tokens, groups * own]`.
 
 
 def ridge_regression(train_features, values, test_features, ridge):
-    """Values that ridge regression predicts at the test positions, an array."""
+    """Values that ridge regression predicts at the test positions, an array.
+
+    ``values`` are known at the training positions; ``ridge`` is the factor of the
+    penalty ‖w‖².
+    """
     gram = train_features @ train_features.T + ridge * np.eye(len(train_features))
     return test_features @ train_features.T @ np.linalg.solve(gram, values)
 
@@ -626,9 +646,10 @@ def _case(tokens, others, pairs, ridge):
 
 
 def _by(gram):
-    """Return a wrong version of ``ridge_regression``.
+    """Make a wrong answer (a function) to the exercise ``ridge_regression``.
 
-    The matrix ``gram(f, ridge)`` replaces the Gram matrix with its ridge.
+    The exercise asks for predicted values. ``gram(f, ridge)``, of the training features
+    f, replaces the Gram matrix plus ridge.
     """
     return lambda f, y, g, ridge: g @ f.T @ np.linalg.solve(gram(f, ridge), y)
 
@@ -748,7 +769,7 @@ With `train_features` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cd
 def is_relative(a):
     """Return whether the inner product of A γ(x) and A γ(y) depends on x − y alone.
 
-    γ are Fourier features in the half layout.
+    γ(x) are the Fourier features of a position x in the half layout.
     """
     gram = a.T @ a
     m = len(gram) // 2

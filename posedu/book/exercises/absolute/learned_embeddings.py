@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def row_gradients(positions, gradients, rows):
-    """Gradient of a position table, as a SymPy matrix of ``rows`` rows."""
+    """Gradient of a position table, as a SymPy matrix of ``rows`` rows.
+
+    Row n of ``gradients`` is the gradient of the input vector of token n.
+    """
     total = sp.zeros(rows, gradients.cols)
     for token, position in enumerate(positions):
         total[position, :] += gradients[token, :]
@@ -18,8 +21,9 @@ def row_gradients(positions, gradients, rows):
 
 
 def _gradients(of_token):
-    """Return a wrong version of ``row_gradients``.
+    """Make a wrong answer (a function) to the exercise ``row_gradients``.
 
+    The exercise asks for the gradient of a position table.
     ``of_token(total, position, row, token)`` puts a token's gradient, ``row``, into the
     gradient of the table, ``total``.
     """
@@ -165,7 +169,10 @@ What is the gradient of a row of $P$ that two tokens read?
 
 
 def rows_or_zeros(table, positions):
-    """Table row of each position, zeros outside the table: [tokens, d]."""
+    """Table row of each position, zeros outside the table: [tokens, d].
+
+    The table has a vector for each position from 0 on.
+    """
     inside = (positions >= 0) & (positions < len(table))
     nearest = np.clip(positions, 0, len(table) - 1)
     return np.where(inside[:, None], table[nearest], 0.0)
@@ -285,7 +292,11 @@ NumPy's `table[-1]` is not.
 
 
 def entry_after(row, rate, decay, steps):
-    """Entry of a table row that no token reads, after AdamW's steps: an expression."""
+    """Entry of a table row that no token reads, after AdamW's steps: an expression.
+
+    ``row`` is the entry before the steps, ``rate`` the learning rate, ``decay`` the
+    weight decay.
+    """
     return row * (1 - rate * decay) ** steps
 
 
@@ -411,7 +422,8 @@ With these means every step multiplies the entry by the same factor.
 def features_needed(rows, epsilon, delta):
     """Smallest integer width d at which random rows are nearly orthogonal.
 
-    A bound on the probability of an absolute cosine ≥ epsilon is at most ``delta``.
+    A bound on the probability that any two of ``rows`` rows have an absolute cosine ≥
+    ``epsilon`` is at most ``delta``.
     """
     return int(np.ceil(2 / epsilon**2 * np.log(rows * (rows - 1) / delta)))
 
@@ -537,7 +549,10 @@ Take the logarithm of both sides, and round to the side on which the bound still
 
 
 def roberta_positions(tokens, padding):
-    """Position that RoBERTa gives to every token, int64 like ``tokens``."""
+    """Position that RoBERTa gives to every token, int64 like ``tokens``.
+
+    ``padding`` is the id of the padding token.
+    """
     real = tokens != padding
     return real.cumsum(1) * real + padding
 
@@ -671,7 +686,8 @@ A running sum of the mask of all tokens that are not padding counts them.
 def layer_inputs(u, tables):
     """Input of each layer if attention and MLP add zero: [layers, tokens, d].
 
-    Each layer adds a position table of its own.
+    Each layer adds a position table of its own; ``u`` is the model's input without
+    positions.
     """
     return u + np.cumsum(tables[:, : len(u)], axis=0)
 
@@ -788,7 +804,8 @@ The input of layer 1 is that of layer 0 plus one more table.
 def share_outside(rows, d, limit, seeds):
     """Share of random tables in which two rows are close, a float from 0 to 1.
 
-    Two rows are close if the absolute value of their cosine is ``limit`` or more.
+    Two rows are close if the absolute value of their cosine is ``limit`` or more. One
+    table is drawn with each seed from 0 to ``seeds`` − 1.
     """
     outside = 0
     for seed in range(seeds):

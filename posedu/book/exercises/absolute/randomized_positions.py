@@ -16,9 +16,11 @@ def product(omega, i, j, most):
 
 
 def _product(sign=1, sinc=None, half=None, swap=False):
-    """Return a wrong version of ``product``.
+    """Make a wrong answer (a function) to the exercise ``product``.
 
-    The sign, a factor or the half is another, or i + j and i − j are exchanged.
+    The exercise asks for the mean of cos ω(i + δ) · cos ω(j + δ). ``sign`` is a factor
+    of the term with i + j, ``sinc(omega, most)`` replaces sin(x)/x in this term,
+    ``half`` replaces 1/2, and ``swap`` exchanges i + j and i − j.
     """
 
     def answer(omega, i, j, most):
@@ -133,7 +135,11 @@ Only one of the two changes with $\delta$.
 
 
 def cape_positions(tau, shift, jitter, scale, normalize):
-    """Positions that CAPE gives to the tokens of each sequence, [rows, tokens]."""
+    """Positions that CAPE gives to the tokens of each sequence, [rows, tokens].
+
+    Each row is one sequence. ``normalize`` subtracts the mean of a sequence's positions
+    ``tau`` first.
+    """
     if normalize:
         tau = tau - tau.mean(1, keepdims=True)
     return scale[:, None] * (tau + shift[:, None] + jitter)
@@ -143,9 +149,10 @@ def _cape_positions(
     combine=lambda t, d, e, s: s * (t + d + e),
     mean=lambda tau: tau.mean(1, keepdims=True),
 ):
-    """Return a wrong version of ``cape_positions``.
+    """Make a wrong answer (a function) to the exercise ``cape_positions``.
 
-    ``combine`` computes the positions; ``mean(tau)`` is what normalizing subtracts.
+    The exercise asks for CAPE's positions. ``combine(tau, shift, jitter, scale)``
+    computes the positions; ``mean(tau)`` is what normalizing subtracts.
     """
 
     def answer(tau, shift, jitter, scale, normalize):
@@ -391,7 +398,7 @@ Each of two neighbors may move by half of their distance.
 
 
 def sampled_positions(noise, tokens):
-    """Sample sorted positions for the tokens of each row by random ``noise``.
+    """Sample ``tokens`` different positions by each row of random ``noise``, sorted.
 
     The positions are [rows, tokens], int64.
     """
@@ -490,7 +497,10 @@ Take as many indices as there are tokens, and sort them.
 
 
 def offsets(n, cut, skip):
-    """Number of (token, earlier token) pairs at each PoSE offset, int64, [n + skip]."""
+    """Number of (token, earlier token) pairs at each PoSE offset, int64, [n + skip].
+
+    PoSE adds ``skip`` to the positions of the tokens from ``cut`` on.
+    """
     i = np.arange(n)
     positions = np.where(i < cut, i, i + skip)
     found = (positions[:, None] - positions)[i[:, None] > i]

@@ -148,7 +148,10 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
 
 
 def frequencies(d, spacing):
-    """Frequencies of the d/2 pairs by the rule ``spacing``: a float64 array [d/2]."""
+    """Frequencies of the d/2 pairs by one of two rules: a float64 array [d/2].
+
+    ``spacing`` is the rule, "paper" or "tensor2tensor".
+    """
     steps = d / 2 if spacing == "paper" else d / 2 - 1
     return 10000.0 ** (-np.arange(d // 2) / steps)
 
@@ -164,9 +167,11 @@ def _frequencies_from_1(d, spacing):
 
 
 def _by_rule(paper, tensor2tensor):
-    """Return a wrong version of ``frequencies``.
+    """Make a wrong answer (a function) to the exercise ``frequencies``.
 
-    10000 has the exponents ``paper(p, d)`` or ``tensor2tensor(p, d)``.
+    The exercise asks for the frequencies of a sinusoidal encoding. The frequencies are
+    powers of 10000 with the exponents ``paper(p, d)`` or ``tensor2tensor(p, d)`` for
+    the pairs p.
     """
 
     def answer(d, spacing):
@@ -353,7 +358,11 @@ def _moves_the_pair(answer, omega, t):
 
 
 def _of_cosine_and_sine(entries):
-    """Return a wrong ``offset_matrix`` with the four ``entries(cos ωt, sin ωt)``."""
+    """Make a wrong answer (a function) to the exercise ``offset_matrix``.
+
+    The exercise asks for the matrix that moves (sin ωi, cos ωi) by t positions. The
+    matrix has the four ``entries(cos ωt, sin ωt)``, row by row.
+    """
     return lambda omega, t: sp.Matrix(
         2, 2, entries(sp.cos(omega * t), sp.sin(omega * t))
     )
@@ -491,7 +500,7 @@ An equation that holds for all angles $\omega i$ holds for $0$ and $\pi/2$; each
 
 
 def table(length, d, layout):
-    """Sinusoidal encodings of the first positions: a float64 array [length, d]."""
+    """Sinusoidal encodings of positions 0 … length − 1: a float64 array [length, d]."""
     angles = np.outer(np.arange(length), 10000.0 ** (-np.arange(0, d, 2) / d))
     if layout == "half":
         return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -527,14 +536,22 @@ def _own_frequencies(length, d, layout):
 
 
 def _with_frequencies(omega):
-    """Return a wrong ``table`` with the frequencies ``omega(p, d)`` of the pairs p."""
+    """Make a wrong answer (a function) to the exercise ``table``.
+
+    The exercise asks for sinusoidal encodings. The pairs p have the frequencies
+    ``omega(p, d)``.
+    """
     return lambda length, d, layout: _table_at(
         range(length), omega(np.arange(d // 2), d), layout
     )
 
 
 def _of_angles(first, second):
-    """Return a wrong ``table`` of two functions of the angle, not sine and cosine."""
+    """Make a wrong answer (a function) to the exercise ``table``.
+
+    The exercise asks for sinusoidal encodings. The functions ``first`` and ``second``
+    of the angle replace sine and cosine.
+    """
 
     def answer(length, d, layout):
         angles = np.outer(range(length), geometric(d))
@@ -549,7 +566,11 @@ def _stacked_without_axis(length, d, layout):
 
 
 def _frequency_of_feature(pair):
-    """Return a wrong ``table``: feature f has the frequency of pair ``pair(f, d)``."""
+    """Make a wrong answer (a function) to the exercise ``table``.
+
+    The exercise asks for sinusoidal encodings. Feature f has the frequency of pair
+    ``pair(f, d)``.
+    """
 
     def answer(length, d, layout):
         feature = np.arange(d)
@@ -850,7 +871,7 @@ The result lists these two rows column by column.
 
 
 def exact_table(positions, d):
-    """Sinusoidal encodings of positions, interleaved, true up to rounding.
+    """Sinusoidal encodings of positions, interleaved, correct up to the last rounding.
 
     The encodings are a float32 tensor [tokens, d].
     """
@@ -1051,7 +1072,10 @@ At which step may you round?
 
 
 def first_rise(d):
-    """First offset t at which ⟨PE(0), PE(t)⟩ is larger than at t − 1: an int."""
+    """First offset t at which ⟨PE(0), PE(t)⟩ is larger than at t − 1: an int.
+
+    PE are the sinusoidal encodings of width d.
+    """
     omega = 10000.0 ** (-np.arange(0, d, 2) / d)
     curve = np.cos(np.outer(np.arange(200), omega)).sum(-1)
     return int(np.argmax(np.diff(curve) > 0)) + 1
@@ -1195,7 +1219,10 @@ The inner product is a sum of cosines; `np.diff` compares neighbors, and `np.arg
 
 
 def before_or_after(d):
-    """Matrix A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j): a float64 array [d, d]."""
+    """Matrix A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j): a float64 array [d, d].
+
+    PE is the interleaved sinusoidal encoding; the sum is over its pairs p.
+    """
     block = np.array([[0.0, 1.0], [-1.0, 0.0]])
     return np.kron(np.eye(d // 2), block)
 
@@ -1206,9 +1233,10 @@ def _form(answer, d, positions=range(6)):
 
 
 def _in_blocks(*entries):
-    """Return a wrong version of ``before_or_after``.
+    """Make a wrong answer (a function) to the exercise ``before_or_after``.
 
-    Every pair has the same 2 × 2 block of ``entries``.
+    The exercise asks for a matrix A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j). The 2 × 2
+    block of every pair has the four ``entries``, row by row.
     """
     return lambda d: np.kron(
         np.eye(d // 2), np.array(entries, dtype=float).reshape(2, 2)

@@ -17,17 +17,18 @@ def _rows(*order):
 
 
 def averaged_twice(n, j):
-    """Return the weight of token j in the last of n tokens, as a SymPy rational.
+    """Return the weight of token j in the last of n outputs, as a SymPy rational.
 
-    Two layers replace each token by the mean of all tokens up to it.
+    Each of two layers replaces every token by the mean of the tokens up to it.
     """
     return sum(sp.Rational(1, i + 1) for i in range(j, n)) / n
 
 
 def by_columns(n, m):
-    """Return a bias with equal rows that replaces ALiBi's, and constants of the rows.
+    """Return a bias with equal rows that acts like ALiBi's, and constants of the rows.
 
-    The bias, n × n, is ALiBi's plus the constants, n × 1; both are SymPy matrices.
+    The bias, n × n, is ALiBi's of slope m plus the constants, n × 1; both are SymPy
+    matrices.
     """
     bias = sp.Matrix(n, n, lambda i, j: m * j)
     return bias, sp.Matrix(n, 1, lambda i, _: m * i)
@@ -44,7 +45,8 @@ def _undone(bias, constants):
 def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
     """Return the content and position terms of a query-key product.
 
-    The four terms are a list of SymPy expressions.
+    The two tokens are x_i + p_i and x_j + p_j, each content plus position. The four
+    terms are a list of SymPy expressions.
     """
 
     def score(query_side, key_side):
@@ -56,7 +58,7 @@ def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
 def causal(queries, keys):
     """Return the causal mask of the last ``queries`` of ``keys`` tokens.
 
-    The mask is a boolean array [queries, keys], true where a query may look.
+    The mask is a boolean array [queries, keys], true where a query may look at a key.
     """
     i = np.arange(queries)[:, None] + keys - queries
     j = np.arange(keys)
@@ -117,12 +119,20 @@ _SLOPE = sp.Symbol("m", positive=True)
 
 
 def _averaged(weight):
-    """Return a wrong ``averaged_twice``: ``weight(n, i)`` summed over i = j … n − 1."""
+    """Make a wrong answer (a function) to the exercise ``averaged_twice``.
+
+    The exercise asks for a token's weight after two layers of averaging. The answer is
+    the sum of ``weight(n, i)`` over i = j … n − 1.
+    """
     return lambda n, j: sum((weight(n, i) for i in range(j, n)), sp.Integer(0))
 
 
 def _terms(between):
-    """Return a wrong ``four_terms`` with ``between(W_q, W_k)`` for W_qᵀ W_k."""
+    """Make a wrong answer (a function) to the exercise ``four_terms``.
+
+    The exercise asks for the four terms of a query-key product. ``between(W_q, W_k)``
+    replaces W_qᵀ W_k.
+    """
     return lambda x_i, p_i, x_j, p_j, W_q, W_k: [
         (left.T * between(W_q, W_k) * right)[0]
         for left in (x_i, p_i)
@@ -136,7 +146,7 @@ def _divided(grown, axis=-1):
 
 
 def _top(logits, mask):
-    """Largest logit of each row that the mask allows, 0 where it allows none."""
+    """Largest logit that the mask allows each query, 0 where it allows none."""
     top = np.where(mask, logits, -np.inf).max(-1, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 

@@ -12,7 +12,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def far_share(m, W):
     """Share of an ALiBi head's weight on keys farther than W, as an expression.
 
-    All keys have equal content.
+    The head has slope ``m`` and infinitely many keys of equal content.
     """
     return sp.exp(-m * (W + 1))
 
@@ -203,7 +203,11 @@ Differentiate $(1 + r_2 x)^{1 - r_1}$.
 
 
 def buckets(t, E, T):
-    """Index of T5's bucket for each distance t, an integer array."""
+    """Index of T5's bucket for each distance t, an integer array.
+
+    The first ``E`` buckets hold one distance each. ``E`` more reach up to the distance
+    ``T``, and the last bucket holds all larger distances, too.
+    """
     starts, n = list(range(E)), E
     for k in range(E):
         while n**E * E**k < E**E * T**k:
@@ -372,7 +376,7 @@ Python's integers have no largest one.
 
 
 def slopes(heads):
-    """ALiBi's slopes for any number of heads, an array."""
+    """ALiBi's slopes for any number of heads, an array [heads]."""
     power = 2 ** int(np.log2(heads))
     own = 2.0 ** (-8 * np.arange(1, power + 1) / power)
     finer = 2.0 ** (-8 * np.arange(1, 2 * power + 1) / (2 * power))
@@ -384,10 +388,10 @@ def _powers(heads):
 
 
 def _with(own, more):
-    """Return a wrong version of ``slopes``.
+    """Make a wrong answer (a function) to the exercise ``slopes``.
 
-    The slopes ``own(power)`` are followed by the entries of ``more(power)``; ``power``
-    is the largest power of two up to ``heads``.
+    The exercise asks for ALiBi's slopes. The slopes ``own(power)`` are followed by the
+    entries of ``more(power)``; ``power`` is the largest power of two up to ``heads``.
     """
 
     def answer(heads):
@@ -508,7 +512,11 @@ def from_row(row):
 
 
 def _looked_up(index):
-    """Return a wrong ``from_row``: entry (i, j) is ``row[index(i, j, tokens)]``."""
+    """Make a wrong answer (a function) to the exercise ``from_row``.
+
+    The exercise asks for the matrix of a bias that depends on the offset i − j. Entry
+    (i, j) is ``row[index(i, j, tokens)]``.
+    """
 
     def answer(row):
         tokens = (len(row) + 1) // 2
@@ -600,7 +608,10 @@ And that of the offset 1?
 
 
 def sandwich(distances, width, heads):
-    """Sandwich's bias of each head at each distance, ``[heads, distances]``."""
+    """Sandwich's bias of each head at each distance, ``[heads, distances]``.
+
+    ``width`` is twice the number of cosines in the sum over frequencies.
+    """
     k = np.arange(1, width // 2 + 1)
     waves = np.cos(distances[:, None] / 10000.0 ** (2 * k / width)).sum(axis=1)
     ratio = 8 * np.arange(1, heads + 1) / heads
@@ -731,7 +742,11 @@ All heads have the same sum.
 
 
 def kerple(q, k, r1, r2, scaling):
-    """Attention logits with KERPLE's bias, a tensor ``[heads, tokens, tokens]``."""
+    """Attention logits with KERPLE's bias, a tensor ``[heads, tokens, tokens]``.
+
+    ``r1`` and ``r2`` are each head's parameters. ``scaling`` is "paper" (products and
+    bias are divided by √d) or "code" (the products alone).
+    """
     place = torch.arange(q.shape[1])
     distance = (place[:, None] - place).abs()
     bias = -r1[:, None, None] * torch.log(1 + r2[:, None, None] * distance)
@@ -747,7 +762,11 @@ def _distances(q):
 
 
 def _kerple(bias):
-    """Return a wrong ``kerple`` with ``bias(distance, r1, r2)``, for both scalings."""
+    """Make a wrong answer (a function) to the exercise ``kerple``.
+
+    The exercise asks for logits with KERPLE's bias. ``bias(distance, r1, r2)`` replaces
+    KERPLE's bias for both scalings.
+    """
 
     def answer(q, k, r1, r2, scaling):
         root = q.shape[2] ** 0.5
@@ -904,7 +923,8 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `scaling
 def until_lost(bias, near):
     """Number of keys at which the nearest ``near`` lose half of the weight, an int.
 
-    The number is 0 if ``len(bias)`` keys are not enough.
+    ``bias[t]`` is the bias at distance t, and all keys have equal content. The number
+    is 0 if ``len(bias)`` keys are not enough.
     """
     weights = np.exp(bias)
     share = weights[:near].sum() / weights.cumsum()
@@ -913,7 +933,11 @@ def until_lost(bias, near):
 
 
 def _count(bias, near, share):
-    """Smallest number of keys n > near with ``share[n − 1]`` below a half, or 0."""
+    """Smallest number of keys n > near with ``share[n − 1]`` below a half, or 0.
+
+    ``share[n − 1]`` is the share of the nearest ``near`` of n keys; ``bias`` is not
+    read.
+    """
     lost = np.flatnonzero(share[near:] < 0.5)
     return int(near + lost[0] + 1) if lost.size else 0
 

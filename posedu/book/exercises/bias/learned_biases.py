@@ -11,7 +11,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def middle(c, n):
-    """Distance at which the input of FIRE's network is 1/2, an expression."""
+    """Distance at which the input of FIRE's network is 1/2, an expression.
+
+    The input at distance t is log(1 + ct)/log(1 + cn).
+    """
     return (sp.sqrt(c * n + 1) - 1) / c
 
 
@@ -109,7 +112,7 @@ Twice a logarithm is the logarithm of a square.
 def inputs(tokens, c, threshold):
     """Input x of FIRE's network for every query and key, [tokens, tokens].
 
-    Later keys get 0.
+    ``c`` and ``threshold`` are FIRE's parameters. Keys after their query get 0.
     """
     i = np.arange(tokens)[:, None]
     t = np.maximum(i - np.arange(tokens), 0)
@@ -117,7 +120,12 @@ def inputs(tokens, c, threshold):
 
 
 def _inputs(longest, psi=np.log1p, distance=None):
-    """Return a wrong version of ``inputs`` with another denominator, ψ or distance."""
+    """Make a wrong answer (a function) to the exercise ``inputs``.
+
+    The exercise asks for the inputs of FIRE's network.
+    ``longest(t, i, threshold, tokens)`` is the distance in the denominator for query i
+    and distance t. ``psi`` replaces log(1 + x), and ``distance(i, j)`` replaces t.
+    """
 
     def answer(tokens, c, threshold):
         i = np.arange(tokens)[:, None]
@@ -249,9 +257,10 @@ The maximum of the threshold and the query's position is one number for each row
 
 
 def network(x, table):
-    """Output weights of units [z − x_k]_+, k = 0 … n − 1, that reproduce a table.
+    """Output weights of n ReLU units [z − x_k]_+ that reproduce a table of biases.
 
-    The network gives the biases ``table`` at the inputs ``x``.
+    Together with the first bias the network gives the biases ``table`` at the n + 1
+    inputs ``x``.
     """
     slopes = np.diff(table) / np.diff(x)
     return np.diff(slopes, prepend=0.0)
@@ -465,7 +474,12 @@ Where three neighbors lie on a line, there is no kink.
 
 
 def dape(s, b, w, a, u, residual):
-    """Attention logits of all heads with DAPE's network, [heads, queries, keys]."""
+    """Attention logits of all heads with DAPE's network, [heads, queries, keys].
+
+    ``s`` are the scaled products and ``b`` the biases, both read by the network. ``w``
+    and ``a`` are its first layer, ``u`` its last. ``residual`` adds ``b`` to the
+    logits.
+    """
     channels = torch.cat((s, b))
     hidden = leaky_relu(torch.einsum("kc,cij->kij", w, channels) + a[:, None, None])
     output = torch.einsum("hk,kij->hij", u, hidden)
@@ -473,7 +487,12 @@ def dape(s, b, w, a, u, residual):
 
 
 def _dape(read=None, act=leaky_relu, sum_up=None):
-    """Return a wrong version of ``dape`` with another input, activation or sum."""
+    """Make a wrong answer (a function) to the exercise ``dape``.
+
+    The exercise asks for logits with DAPE's network. ``read(s, b)`` makes the network's
+    input, ``act`` is the activation, and ``sum_up(s, b, output, residual)`` the final
+    sum.
+    """
 
     def answer(s, b, w, a, u, residual):
         channels = torch.cat((s, b)) if read is None else read(s, b)
@@ -617,7 +636,8 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
 def later_keys(kernel, masked):
     """Number of later keys on which a logit depends, an int.
 
-    Two convolutions of width ``kernel`` run over the keys, masked or not.
+    Two convolutions of width ``kernel`` run over the keys. With ``masked`` the later
+    keys are set to 0 first.
     """
     return 0 if masked else 2 * (kernel // 2)
 

@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def count(i, j, gate, npos):
-    """CoPE's position p_ij of key j for query i if every gate is ``gate``."""
+    """CoPE's position p_ij of key j for query i if every gate is ``gate``.
+
+    ``npos`` is the number of columns of CoPE's table.
+    """
     return sp.Min(gate * (i - j + 1), npos - 1)
 
 
@@ -167,7 +170,10 @@ And what is the largest position that the table has?
 
 
 def positions(logits, npos):
-    """CoPE's positions p_ij from gate logits, ``[queries, keys]``; 0 for later keys."""
+    """CoPE's positions p_ij from gate logits, ``[queries, keys]``; 0 for later keys.
+
+    ``npos`` is the number of columns of CoPE's table.
+    """
     gates = np.tril(1 / (1 + np.exp(-logits)))
     counted = np.cumsum(gates[:, ::-1], axis=1)[:, ::-1]
     return np.minimum(counted, npos - 1)
@@ -192,7 +198,11 @@ def _token_wise(logits, npos):
 
 
 def _limited(counted):
-    """Return a wrong ``positions``: ``counted(gates)``, limited to npos − 1."""
+    """Make a wrong answer (a function) to the exercise ``positions``.
+
+    The exercise asks for CoPE's positions. The positions are ``counted(gates)``,
+    limited to npos − 1.
+    """
     return lambda logits, npos: np.minimum(counted(_gates(logits)), npos - 1)
 
 
@@ -421,7 +431,10 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 
 
 def interpolate(u, p):
-    """CoPE's value at a real position ``p`` ≥ 0, interpolated in the columns ``u``."""
+    """CoPE's value at a real position ``p`` ≥ 0, interpolated in the columns ``u``.
+
+    ``u`` is a tuple with one number for each whole position.
+    """
     p = sp.Min(p, len(u) - 1)
     low, high = sp.floor(p), sp.ceiling(p)
     return (p - low) * u[high] + (1 - p + low) * u[low]
@@ -446,9 +459,10 @@ def _extrapolated(u, p):
 
 
 def _between(value):
-    """Return a wrong version of ``interpolate``.
+    """Make a wrong answer (a function) to the exercise ``interpolate``.
 
-    ``value`` reads p, its fraction and the values of the two columns beside p.
+    The exercise asks for CoPE's interpolated value. ``value`` is a function of p, the
+    fraction of p, and the values of the columns below and above p.
     """
 
     def answer(u, p):
@@ -608,7 +622,7 @@ Then use `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
 def cope_weights(q, k, table):
     """Attention weights ``[n, n]`` of one causal CoPE head.
 
-    Content, gate logits and bias are divided by √d.
+    Content logits, gate logits and bias are divided by √d; ``table`` is CoPE's table.
     """
     n, d = q.shape
     causal = torch.ones(n, n, dtype=torch.bool).tril()
@@ -622,7 +636,11 @@ def cope_weights(q, k, table):
 
 
 def _head(q, k, table, *, content=1.0, gates=1.0, bias=1.0, count=None, swap=False):
-    """Weights of a CoPE head with factors of its content, gate logits and bias."""
+    """Weights of a CoPE head with factors of its content, gate logits and bias.
+
+    ``count`` maps the gates to positions. ``swap`` exchanges the columns below and
+    above a position.
+    """
     causal = torch.ones(len(q), len(q), dtype=torch.bool).tril()
     products = q @ k.T
     g = (products * gates).sigmoid() * causal
@@ -646,9 +664,10 @@ def _since_key_by_token(gates):
 
 
 def _with_roots(**powers):
-    """Return a wrong version of ``cope_weights``.
+    """Make a wrong answer (a function) to the exercise ``cope_weights``.
 
-    Content, gate logits and bias are multiplied by the given powers of √d.
+    The exercise asks for a CoPE head's attention weights. ``powers`` are the powers of
+    √d that multiply content, gate logits and bias.
     """
 
     def answer(q, k, table):
@@ -671,7 +690,11 @@ def _head_case(n, d, npos):
 
 
 def _later(axis=-1):
-    """Return a wrong ``cope_weights`` with the softmax along another axis."""
+    """Make a wrong answer (a function) to the exercise ``cope_weights``.
+
+    The exercise asks for a CoPE head's attention weights. The softmax runs along
+    ``axis``.
+    """
 
     def answer(q, k, table):
         z = _all_logits(q, k, table)
@@ -682,9 +705,11 @@ def _later(axis=-1):
 
 
 def _all_logits(q, k, table, gates=None, closed=True, columns=None, beside=None):
-    """Logits of a CoPE head before the causal mask.
+    """Logits of a CoPE head before the causal mask, ``[queries, keys]``.
 
-    Gates, columns or the vectors that read the table are replaced if given.
+    ``gates`` maps logits to gates, ``columns`` maps positions to single columns of the
+    table, and ``beside(q, k)`` are the vectors that read the table. ``closed`` sets the
+    gates of later keys to 0.
     """
     z = q @ k.T / q.shape[-1] ** 0.5
     g = z.sigmoid() if gates is None else gates(z)
@@ -939,7 +964,8 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 def kth_last(marked, k, sharp):
     """Weights ``[n]`` of the last query, which looks for the k-th last marked key.
 
-    CoPE's gates are open on the marked keys.
+    CoPE's gates are open on the marked keys. ``sharp`` is the logit of a marked key and
+    the bias at position k.
     """
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked
@@ -1157,7 +1183,7 @@ def gate_gradient(gates, u, j):
     """Gradient of CoPE's bias u[p_j] with respect to the gates, by autograd.
 
     ``gates`` has one gate of the last query for each key, ``u`` one number for each
-    column of the table.
+    column of CoPE's table.
     """
     gates = gates.clone().requires_grad_()
     p = gates[j:].sum().clamp(max=len(u) - 1)
@@ -1168,9 +1194,10 @@ def gate_gradient(gates, u, j):
 
 
 def _by_slope(slope, first=lambda j: j, last=None):
-    """Return a wrong version of ``gate_gradient``.
+    """Make a wrong answer (a function) to the exercise ``gate_gradient``.
 
-    Gates from ``first(j)`` to before ``last(j)`` get ``slope(u, p)``, the others 0.
+    The exercise asks for the gradient of CoPE's bias. Gates from ``first(j)`` to before
+    ``last(j)`` get ``slope(u, p)``, all others 0.
     """
 
     def answer(gates, u, j):

@@ -20,7 +20,10 @@ warnings.filterwarnings("ignore", "flex_attention called without")
 
 
 def gate_of_slope(m):
-    """Logit b of a gate σ(b) = e^(−m), and the tokens until half is forgotten."""
+    """Logit b of a FoX gate σ(b) = e^(−m), and the tokens until half is forgotten.
+
+    ``m`` is the slope of an equivalent ALiBi head.
+    """
     return -sp.log(sp.exp(m) - 1), sp.log(2) / m
 
 
@@ -163,7 +166,8 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
 def stick_breaking_slope(m, i):
     """Stick-breaking share β for an ALiBi slope m, and the sum of the weights.
 
-    With β the weights fall by e^(−m) per token; the sum is over the keys of query i.
+    With the share β at every key the weights fall by e^(−m) per token; the sum is over
+    the keys 0 … i − 1 of query i.
     """
     return 1 - sp.exp(-m), 1 - sp.exp(-m * i)
 
@@ -307,7 +311,7 @@ And after all $i$ keys?
 
 
 def weight_changes(z, c):
-    """Largest change of a weight when c is added to all logits.
+    """Largest change of an attention weight when c is added to all logits z.
 
     One number is for softmax, one for stick-breaking.
     """
@@ -497,7 +501,7 @@ def is_toeplitz(a):
 
 
 def _same(a, key):
-    """Return whether all entries a[i, j], j ≤ i, with equal ``key(i, j)`` agree.
+    """Return whether all entries a[i, j], j ≤ i, with equal ``key(i, j)`` are equal.
 
     Differences up to 1e-9 do not count.
     """
@@ -674,7 +678,11 @@ def fox(q, k, v, log_gates):
 
 
 def _with_bias(bias, is_causal=True):
-    """Return a wrong ``fox`` with ``bias(log_gates, d)`` added to q · k/√d."""
+    """Make a wrong answer (a function) to the exercise ``fox``.
+
+    The exercise asks for FoX's attention outputs. ``bias(log_gates, d)`` is added to q
+    · k/√d.
+    """
 
     def answer(q, k, v, log_gates):
         d = q.shape[-1]
@@ -699,7 +707,11 @@ def _fox_case(batch, heads, n, d):
 
 
 def _with_sums(sums):
-    """Return a wrong ``fox`` with ``sums(log_gates)`` for the cumulative sums."""
+    """Make a wrong answer (a function) to the exercise ``fox``.
+
+    The exercise asks for FoX's attention outputs. ``sums(log_gates)`` replaces the
+    cumulative sums of the log gates.
+    """
 
     def bias(log_f, d):
         c = sums(log_f)
@@ -709,7 +721,11 @@ def _with_sums(sums):
 
 
 def _with_logits(change):
-    """Return a wrong ``fox`` with the causal logits ``change(q · k/√d, log_f)``."""
+    """Make a wrong answer (a function) to the exercise ``fox``.
+
+    The exercise asks for FoX's attention outputs. ``change(q · k/√d, log_f)`` are the
+    logits before the causal mask.
+    """
 
     def answer(q, k, v, log_gates):
         logits = change(q @ k.mT / q.shape[-1] ** 0.5, log_gates)
@@ -896,18 +912,20 @@ Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l
 
 
 def weights_of_old(s0, s1, f):
-    """Softmax weight of an old key with logit s0 beside a key with logit s1.
+    """Softmax weight of an old key with logit s0 beside a new key with logit s1.
 
-    Two expressions: the gate f multiplies the old key's exponential, then its logit.
+    Two expressions: in the first the gate f multiplies the old key's exponential, in
+    the second its logit.
     """
     a, b, inside = sp.exp(s0), sp.exp(s1), sp.exp(f * s0)
     return f * a / (f * a + b), inside / (inside + b)
 
 
 def _old(front, inside):
-    """Return a wrong version of ``weights_of_old``.
+    """Make a wrong answer (a function) to the exercise ``weights_of_old``.
 
-    Other terms of the old key replace its two gated exponentials.
+    The exercise asks for two softmax weights of an old key. ``front(s0, f)`` and
+    ``inside(s0, f)`` replace the old key's two gated exponentials.
     """
 
     def answer(s0, s1, f):
@@ -1065,7 +1083,7 @@ Each design changes the older key's exponential in both places.
 def gated_linear_attention(q, k, v, f):
     """FoX's outputs ``[n, d_v]`` without exponential and normalizer.
 
-    One state is updated token by token.
+    One state matrix is updated token by token; ``f`` are the gates.
     """
     state = np.zeros((k.shape[1], v.shape[1]))
     out = []
@@ -1080,9 +1098,10 @@ def _decay(f):
 
 
 def _linear(weights):
-    """Return a wrong version of ``gated_linear_attention``.
+    """Make a wrong answer (a function) to the exercise ``gated_linear_attention``.
 
-    Values are summed with the causal ``weights(scores, f)``.
+    The exercise asks for FoX's outputs without exponential and normalizer. The outputs
+    are sums of the values with the causal ``weights(scores, f)``.
     """
     return lambda q, k, v, f: np.tril(weights(q @ k.T, f)) @ v
 
@@ -1093,9 +1112,11 @@ def _linear_case(n, d, d_v):
 
 
 def _state(step, read=lambda q, before, after: q @ after):
-    """Return a wrong version of ``gated_linear_attention``.
+    """Make a wrong answer (a function) to the exercise ``gated_linear_attention``.
 
-    The state is updated by ``step(state, f, k, v)``.
+    The exercise asks for FoX's outputs without exponential and normalizer.
+    ``step(state, f, k, v)`` updates the state at each token, and
+    ``read(q, before, after)`` makes the output from the states before and after this.
     """
 
     def answer(q, k, v, f):

@@ -350,7 +350,11 @@ def _below_all(q, k, log_f):
 
 
 def _with_bias(bias):
-    """Return a wrong ``weights``, a softmax of the logits ``bias(q · k/√d, log_f)``."""
+    """Make a wrong answer (a function) to the exercise ``weights``.
+
+    The exercise asks for a FoX head's attention weights. The answer is a causal softmax
+    of ``bias(q · k/√d, log_f)``.
+    """
     return lambda q, k, log_f: _softmax(bias(_logits(q, k), log_f))
 
 
@@ -619,7 +623,10 @@ Which term of the logits is divided by $\sqrt d$?
 
 
 def log_gate_sums(x, weight):
-    """Cumulative sums c of the log gates of a new FoX layer, float32 ``[tokens]``."""
+    """Cumulative sums c of the log gates of a new FoX layer, float32 ``[tokens]``.
+
+    ``x`` are the hidden states, ``weight`` are the weights of the gate.
+    """
     return torch.nn.functional.logsigmoid(x.float() @ weight.float()).cumsum(0)
 
 
@@ -801,7 +808,10 @@ Which dtype does each step need?
 
 @dataclass(frozen=True)
 class Kernel:
-    """Causal attention of one head in a window, without arguments for bias or scale."""
+    """Causal attention of one head in a window, without arguments for bias or scale.
+
+    ``window`` is the number of nearest keys that a query sees, its own key included.
+    """
 
     window: int
 
@@ -814,7 +824,10 @@ class Kernel:
 
 
 def attend(q, k, v, log_f, kernel):
-    """Outputs ``[tokens, d]`` of FoX, by a ``kernel`` without bias and scale."""
+    """Outputs ``[tokens, d]`` of FoX by an attention kernel without bias and scale.
+
+    ``log_f`` are the log gates; ``kernel(q, k, v)`` divides scores by √(width of q).
+    """
     d = q.shape[-1]
     c = log_f.cumsum(0)[:, None]
     root = (d + 1) ** 0.5  # The kernel divides by this root.
@@ -824,10 +837,11 @@ def attend(q, k, v, log_f, kernel):
 
 
 def _extended(feature=lambda c: -c, grown=None, root=None, beside=torch.ones_like):
-    """Return a wrong version of ``attend``.
+    """Make a wrong answer (a function) to the exercise ``attend``.
 
-    Queries are multiplied by ``grown(d)``; the new feature is ``beside(c)`` of queries
-    and ``feature(c) * root(d)`` of keys.
+    The exercise asks for FoX's outputs by an attention kernel without bias. Queries are
+    multiplied by ``grown(d)``. One feature is added: ``beside(c)`` to queries and
+    ``feature(c) * root(d)`` to keys, where c are the cumulative log gates.
     """
 
     def answer(q, k, v, log_f, kernel):
@@ -860,7 +874,7 @@ def _written_out(q, k, v, log_f, kernel):
 
 
 def _singles(c):
-    """Single terms whose cumulative sums along the first axis are ``c``."""
+    """Single terms (log gates) whose cumulative sums along the first axis are ``c``."""
     return c.diff(dim=0, prepend=torch.zeros_like(c[:1]))
 
 
@@ -1028,7 +1042,10 @@ Then undo the kernel's division, which is not by $\sqrt d$, once for $q^\top k$ 
 
 
 def shifted_keys(k, alpha):
-    """Shifted and normed keys of one FoX Pro head, gains 1: ``[tokens, d]``."""
+    """Shifted and RMS-normed keys of one FoX Pro head, gains 1: ``[tokens, d]``.
+
+    ``alpha`` are the gates that mix each key with the key before.
+    """
     before = np.concatenate((np.zeros_like(k[:1]), k[:-1]))
     mixed = alpha[:, None] * before + (1 - alpha[:, None]) * k
     return mixed / np.sqrt((mixed**2).mean(axis=1, keepdims=True) + 1e-5)
@@ -1049,7 +1066,11 @@ def _keys_case(tokens, d):
 
 
 def _normed(norm):
-    """Return a wrong ``shifted_keys``, mixed keys divided by ``norm(mixed)``."""
+    """Make a wrong answer (a function) to the exercise ``shifted_keys``.
+
+    The exercise asks for a FoX Pro head's keys. The mixed keys are divided by
+    ``norm(mixed)``.
+    """
 
     def answer(k, alpha):
         mixed = _mix(k, alpha, np.zeros_like(k[:1]))
@@ -1263,7 +1284,8 @@ What stands before the first token?
 def keys_holding(log_f, share):
     """Smallest number of nearest keys that hold a share of the weight, an int.
 
-    The weight is that of the last FoX query on keys of equal content.
+    The weight is that of the last FoX query on keys of equal content; ``log_f`` are the
+    log gates.
     """
     f = np.exp(np.cumsum(log_f[:0:-1]))
     cumulative = np.cumsum(np.append(1.0, f))
@@ -1271,12 +1293,15 @@ def keys_holding(log_f, share):
 
 
 def _shares_left(log_f):
-    """Share of each key that the gates leave at the last query, oldest key first."""
+    """Share of each key, oldest first, that FoX's gates leave at the last query."""
     return np.exp(forget_bias(log_f)[-1])
 
 
 def _keys_holding(shares, share):
-    """Number of last entries that hold ``share`` of the sum of ``shares``."""
+    """Number of last entries that hold the part ``share`` of the sum of ``shares``.
+
+    An entry is what the gates leave of one key; the newest key is last.
+    """
     cumulative = np.cumsum(shares[::-1])
     return int((cumulative < share * cumulative[-1]).sum() + 1)
 

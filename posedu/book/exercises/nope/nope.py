@@ -12,7 +12,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def first_weight(i, tau, gap):
     """Attention weight of token 0 for the query at position i, as an expression.
 
-    The score of token 0 is ``gap`` above all others; scores are multiplied by tau.
+    The score of token 0 is ``gap`` above all other scores, and all are multiplied by
+    tau.
     """
     return 1 / (1 + i * sp.exp(-tau * gap))
 
@@ -124,7 +125,8 @@ Give them the score 0.
 def longer_text_factor(tau, gap, r):
     """Logit factor for a text r times as long, as an expression.
 
-    One key keeps the weight that it has with the factor tau.
+    With this factor one key keeps the weight that it has in the shorter text with the
+    factor tau. Its score is ``gap`` above all others.
     """
     return tau + sp.log(r) / gap
 
@@ -233,7 +235,7 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
 def weights(q, k, factors):
     """Causal attention weights of all heads, [heads, tokens, tokens].
 
-    The logits of each head are multiplied by its factor.
+    ``factors`` has one number for each head, by which the head's logits are multiplied.
     """
     logits = factors[:, None, None] * q @ k.swapaxes(1, 2) / np.sqrt(q.shape[2])
     logits = np.where(np.tril(np.ones(logits.shape[1:], bool)), logits, -np.inf)
@@ -242,9 +244,12 @@ def weights(q, k, factors):
 
 
 def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=True):
-    """Return a wrong version of ``weights``.
+    """Make a wrong answer (a function) to the exercise ``weights``.
 
-    The use of the factors or the mask is another, or √d is left out.
+    The exercise asks for causal attention weights. ``change(logits, factors)`` applies
+    the factors. ``mask`` is the number of later keys that a query sees,
+    ``after(weights, factors)`` changes the weights, and without ``root`` nothing is
+    divided by √d.
     """
 
     def answer(q, k, factors):
@@ -503,7 +508,7 @@ The chapter derives it: the result is a factor times a variance *under the weigh
 def token_weights(tokens, layers):
     """Weight of each input token in the last output, [tokens], float64.
 
-    Each of the layers averages all tokens so far.
+    Each of ``layers`` layers replaces every token by the mean of the tokens up to it.
     """
     count = torch.arange(1, tokens + 1, dtype=torch.float64)
     average = torch.ones(tokens, tokens, dtype=torch.float64).tril() / count[:, None]
@@ -511,7 +516,12 @@ def token_weights(tokens, layers):
 
 
 def _counted(make, row=-1):
-    """Return a wrong ``token_weights``: a row of ``make(ones, count, layers)``."""
+    """Make a wrong answer (a function) to the exercise ``token_weights``.
+
+    The exercise asks for the weights of input tokens after layers of averaging. The
+    answer is a row of ``make(ones, count, layers)``: ones are a square matrix, count
+    are the numbers of tokens up to each token.
+    """
 
     def answer(tokens, layers):
         count = torch.arange(1, tokens + 1, dtype=torch.float64)
@@ -661,7 +671,10 @@ What are its rows, and what are two layers?
 
 
 def distinguishes(left, right, layers):
-    """Return whether averaging layers give two texts different last outputs."""
+    """Return whether averaging layers give two texts different last outputs.
+
+    Each layer replaces every token by the mean of the tokens up to it.
+    """
 
     def last_output(text):
         count = np.arange(1, len(text) + 1)

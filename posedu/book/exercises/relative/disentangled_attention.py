@@ -14,7 +14,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def column(i, j, queries, keys):
     """Return the column with key j's product in row i of a table by distance.
 
-    Row i belongs to query i, and column 0 to the largest distance, ``keys`` − 1.
+    Row i of the table has query i's products with the vectors of all distances. Column
+    0 is the largest distance, ``keys`` − 1.
     """
     return j - i + queries - 1
 
@@ -118,7 +119,11 @@ How far is that from $j$?
 
 
 def logit(q, k, r, u, v):
-    """Return Transformer-XL's logit of one query and key, as a SymPy expression."""
+    """Return Transformer-XL's logit of one query and key, as a SymPy expression.
+
+    ``r`` is the projected vector of the distance; ``u`` and ``v`` are the trained
+    biases of content and of position.
+    """
     return ((q + u).dot(k) + (q + v).dot(r)) / sp.sqrt(q.rows)
 
 
@@ -239,6 +244,7 @@ What is divided by $\sqrt d$?
 def shift(products):
     """Reorder products ``[query, distance]`` by key: ``[queries, keys]``.
 
+    The products are a query's with the vectors of all distances, the largest first.
     Entries are 0 where the key is after its query.
     """
     queries, keys = products.shape
@@ -380,7 +386,11 @@ With one zero in front of each row, the flat array has `queries` numbers too man
 
 
 def logits(q, k, k_rows, q_rows):
-    """Return one head's DeBERTa logits ``[tokens, tokens]``, as in the paper."""
+    """Return one head's DeBERTa logits ``[tokens, tokens]``, as in the paper.
+
+    ``k_rows`` and ``q_rows`` are the tables of position keys and position queries, with
+    a row for each clipped offset.
+    """
     n, d = q.shape
     half = len(k_rows) // 2
     i, j = np.indices((n, n))
@@ -399,10 +409,12 @@ def _deberta_case(tokens, half, d):
 
 
 def _deberta(to=None, back=None, terms=(1, 1, 1), root=3, swap=False, of_query=False):
-    """Make a wrong version of DeBERTa's ``logits``.
+    """Make a wrong answer (a function) to the exercise ``logits``.
 
-    It may have other rows (``to``, ``back``, ``of_query``), other weights of the three
-    ``terms``, another number under the ``root``, or exchanged tables (``swap``).
+    The exercise asks for DeBERTa's logits. ``to(t, half)`` and ``back(t, half)`` map
+    offsets to rows of the two position tables, and ``of_query`` takes the content key
+    of the query's token. ``terms`` weights the three terms, ``root`` replaces 3 under
+    the root, and ``swap`` exchanges the tables.
     """
 
     def clip(t, half):
@@ -552,7 +564,9 @@ Which token does each of the two products belong to?
 def memory_mask(tokens, segment, memory):
     """Return where a query may look at a key: a boolean tensor ``[tokens, tokens]``.
 
-    The mask reproduces reading by segments, with a memory of the tokens before each.
+    A text is read in segments of ``segment`` tokens, each with a memory of the
+    ``memory`` tokens before the segment. The mask has the same effect for the whole
+    text.
     """
     t = torch.arange(tokens)[:, None]
     j = torch.arange(tokens)
@@ -560,9 +574,10 @@ def memory_mask(tokens, segment, memory):
 
 
 def _mask(visible):
-    """Make a wrong ``memory_mask`` that is true where ``visible`` is.
+    """Make a wrong answer (a function) to the exercise ``memory_mask``.
 
-    ``visible`` is a function of the queries t, the keys j, ``segment`` and ``memory``.
+    The exercise asks for the mask of reading by segments with a memory. The mask is
+    ``visible(t, j, segment, memory)`` of the queries t and the keys j.
     """
 
     def answer(tokens, segment, memory):
@@ -695,7 +710,11 @@ Where does the segment of token $t$ begin?
 
 
 def untie(content, positional, theta, d):
-    """Return TUPE-A's logits of one head, ``[tokens, tokens]``, first token untied."""
+    """Return TUPE-A's logits of one head, ``[tokens, tokens]``, first token untied.
+
+    ``content`` and ``positional`` are products, not divided by anything; ``theta``
+    holds the two trained numbers.
+    """
     z = positional / np.sqrt(2 * d)
     z[:, 0] = theta[1]
     z[0] = theta[0]
@@ -707,9 +726,10 @@ def _untie_case(tokens, d):
 
 
 def _untied(change, root=2):
-    """Make a wrong ``untie``: ``change(z, theta, d)`` edits the positional logits z.
+    """Make a wrong answer (a function) to the exercise ``untie``.
 
-    Contents and positions are both divided by √(``root`` · d).
+    The exercise asks for TUPE-A's logits. ``change(z, theta, d)`` edits the positional
+    logits z. Products of contents and of positions are divided by √(``root`` · d).
     """
 
     def answer(content, positional, theta, d):
@@ -879,9 +899,10 @@ Which number stands at query 0 and key 0?
 
 
 def tokens_back(token, layers, segment, memory):
-    """Return how many tokens back the oldest input of a token's output is.
+    """Return how far back the oldest input of a token's output is, in tokens.
 
-    The layers read the text in segments, each with a memory of the tokens before it.
+    The layers read the text in segments of ``segment`` tokens, each with a memory of
+    the ``memory`` tokens before the segment.
     """
     oldest = token
     for _ in range(layers):

@@ -12,7 +12,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def row(i, j, k):
-    """Return which row of Shaw's key table query i reads for key j: an integer."""
+    """Return which row of Shaw's key table query i reads for key j: an integer.
+
+    ``k`` is the largest offset that has a row of its own.
+    """
     return k + max(-k, min(k, j - i))
 
 
@@ -130,7 +133,8 @@ In which direction from there is the row of the next key?
 def unclipped(w):
     """Return a key table ``[k, d]`` equivalent to w that gives far keys no vector.
 
-    The attention weights are the same; in w, far keys get the first row.
+    The two tables lead to equal attention weights. In ``w``, ``[k + 1, d]``, far keys
+    get the first row.
     """
     return w[1:, :] - sp.ones(w.rows - 1, 1) * w[0, :]
 
@@ -227,7 +231,8 @@ What must the farthest row become?
 def by_key(products):
     """Reorder products ``[query, offset]`` by key: ``[query, key]``, both ``[L, L]``.
 
-    Entries above the diagonal are 0.
+    The products are a query's with the vectors of all offsets. Entries above the
+    diagonal are 0.
     """
     n = len(products)
     padded = np.concatenate((np.zeros((n, 1)), products), axis=1)
@@ -366,9 +371,10 @@ def _weights(*shape):
 
 
 def _with_rows(choose):
-    """Make a wrong ``relative_values`` that reads other rows of the table.
+    """Make a wrong answer (a function) to the exercise ``relative_values``.
 
-    ``choose(i, j, k, n)`` gives the row for query i and key j; None stands for no row.
+    The exercise asks for weighted sums of Shaw's value vectors. ``choose(i, j, k, n)``
+    is the row of the table for query i and key j; None stands for no row.
     """
 
     def answer(weights, table):
@@ -480,7 +486,11 @@ What do you multiply the sums by?
 
 
 def relative_logits(x, weight, basis):
-    """Return Inkling's relative logits of hidden states x, ``[heads, L, L]``."""
+    """Return Inkling's relative logits of hidden states x, ``[heads, L, L]``.
+
+    ``weight`` projects a hidden state to a vector for each head; column t of ``basis``
+    belongs to distance t.
+    """
     n, (d_rel, table_length) = len(x), basis.shape
     r = (x @ weight.T).unflatten(-1, (-1, d_rel)).transpose(0, 1)
     at = torch.arange(n)
@@ -513,10 +523,11 @@ def _projected(x, weight, basis):
 
 
 def _with_distance(change, near=lambda t, length: (t >= 0) & (t < length)):
-    """Make a wrong ``relative_logits`` with another distance or another range.
+    """Make a wrong answer (a function) to the exercise ``relative_logits``.
 
-    ``change(t, length)`` replaces the distance t, and logits are 0 unless
-    ``near(t, length)``.
+    The exercise asks for Inkling's relative logits. ``change(t, length)`` replaces the
+    distance t. Logits are 0 unless ``near(t, length)``; ``length`` is the number of
+    distances in the basis.
     """
 
     def answer(x, weight, basis):
@@ -652,9 +663,10 @@ Take a product with the whole basis, then `gather` along the last axis.
 
 
 def relay_share(tokens, k, layers, logit):
-    """Return the share of an early token that the last token holds after all layers.
+    """Return the share of an early token in the last output after all layers, a float.
 
-    The early token is layers · (k − 1) positions before the last; a float.
+    The early token is layers · (k − 1) positions before the last. Each layer has the
+    logit ``logit`` at the offset k − 1 and 0 at all others.
     """
     i, j = np.indices((tokens, tokens))
     e = np.tril(np.exp(np.where(i - j == k - 1, logit, 0.0)))
@@ -663,7 +675,13 @@ def relay_share(tokens, k, layers, logit):
 
 
 def _relay(at=lambda k: k - 1, back=None, causal=True, power=np.linalg.matrix_power):
-    """Make a wrong ``relay_share`` with another offset, token, mask or matrix power."""
+    """Make a wrong answer (a function) to the exercise ``relay_share``.
+
+    The exercise asks for the share of an early token in the last output. ``at(k)`` is
+    the offset with the raised logit, ``back(k, layers)`` is how far back the early
+    token is, without ``causal`` later keys count, and ``power`` replaces the matrix
+    power.
+    """
 
     def answer(tokens, k, layers, logit):
         i, j = np.indices((tokens, tokens))

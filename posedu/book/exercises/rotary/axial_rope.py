@@ -13,7 +13,7 @@ from posedu.numpy.rotary import axial, axial_frequencies, grid
 def spectrum(d):
     """Return axial RoPE's frequencies per axis: how many, the fastest and the slowest.
 
-    The last two are exact SymPy numbers.
+    The fastest and the slowest frequency are exact SymPy numbers.
     """
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
@@ -25,7 +25,12 @@ def _slowest(base, last, d, step=4):
 
 
 def _counted(count=None, fastest=1, slowest=None):
-    """Make a wrong ``spectrum`` with another count, fastest or slowest frequency."""
+    """Make a wrong answer (a function) to the exercise ``spectrum``.
+
+    The exercise asks for axial RoPE's number of frequencies, the fastest and the
+    slowest. ``count(d)`` replaces the number of frequencies, ``fastest`` and
+    ``slowest(d)`` the two extreme ones.
+    """
 
     def answer(d):
         right = spectrum(d)
@@ -186,9 +191,11 @@ def _first_row(answer, width, height):
 
 
 def _by(column, row):
-    """Make a wrong ``patches`` with other coordinates of the patches.
+    """Make a wrong answer (a function) to the exercise ``patches``.
 
-    ``column`` and ``row`` are functions of the patch's number n, width and height.
+    The exercise asks for the positions of an image's patches.
+    ``column(n, width, height)`` and ``row(n, width, height)`` are the coordinates of
+    patch number n.
     """
 
     def answer(width, height):
@@ -280,7 +287,11 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 
 
 def diagonal(f, u, v):
-    """Return how far a pair's score is from a sum over columns and rows, in SymPy."""
+    """Return how far a pair's score is from a sum over columns and rows, in SymPy.
+
+    With the score s at an offset this is s(u, v) + s(0, 0) − s(u, 0) − s(0, v); ``f``
+    is the pair's frequency vector.
+    """
     across, down = f[0] * u, f[1] * v
     return sp.sin(across + down) - sp.sin(across) - sp.sin(down)
 
@@ -427,7 +438,10 @@ What is its inner product with $(0, 1)$?
 
 
 def angles(positions, d, order):
-    """Return axial RoPE's angle of every pair: a float64 array [tokens, d/2]."""
+    """Return axial RoPE's angle of every pair: a float64 array [tokens, d/2].
+
+    ``order`` is that of the two axes' pairs: "concatenated" or "alternating".
+    """
     theta = 100.0 ** (-4 * np.arange(d // 4) / d)
     by_axis = positions[:, :, None] * theta  # token, axis, frequency
     if order == "alternating":
@@ -454,7 +468,11 @@ _OTHER = {"concatenated": "alternating", "alternating": "concatenated"}
 
 
 def _angles_with(theta):
-    """Make a wrong ``angles`` with the frequencies ``theta(t, d)``, t = 0, 1, …."""
+    """Make a wrong answer (a function) to the exercise ``angles``.
+
+    The exercise asks for axial RoPE's angles. Each axis has the frequencies
+    ``theta(t, d)``, t = 0, 1, ….
+    """
     return lambda positions, d, order: _angles(
         positions, theta(np.arange(d // 4), d), order
     )
@@ -794,7 +812,8 @@ Where is the middle of a row of two patches, at 0 and at 1?
 def to_alternating(weight, heads):
     """Reorder the rows of W_q or W_k from the concatenated to the alternating order.
 
-    The order is that of the pairs of axial RoPE's axes; the shape stays the same.
+    The two orders are of the pairs that axial RoPE gives to columns and rows. The shape
+    stays as it is.
     """
     parts = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
     return parts.transpose(1, 2).flatten(0, 3)
@@ -956,7 +975,8 @@ def rotated(z, positions):
 def neighbor_spread(z, positions, width, height):
     """Return the largest minus the smallest score of right neighbors: a number.
 
-    Every patch of an image has the content z, rotated by the patch's position.
+    Every patch of an image has the content z, rotated by the patch's position. A score
+    is that of a patch with the patch to its right.
     """
     image = rotated(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
@@ -987,9 +1007,10 @@ _Z = draw(8)
 
 
 def _of_right_neighbors(size):
-    """Make a wrong ``neighbor_spread`` with another statistic of the scores.
+    """Make a wrong answer (a function) to the exercise ``neighbor_spread``.
 
-    ``size(scores)`` replaces the largest minus the smallest score.
+    The exercise asks for the spread of the scores of right neighbors. ``size(scores)``
+    replaces the largest minus the smallest score.
     """
 
     def answer(z, positions, width, height):
@@ -1118,7 +1139,8 @@ The last patch of a row has no right neighbor.
 def second_share(f, width, height):
     """Return the second singular value of attention weights divided by the first.
 
-    The weights, [height, width], are those of the query at (0, 0) on all patches.
+    The weights, [height, width], are those of the query at (0, 0) on all patches; ``f``
+    are the frequency vectors, [pairs, 2].
     """
     positions = grid(width, height, coordinates="index")
     logits = np.cos(positions @ f.T).sum(axis=1)
@@ -1154,9 +1176,10 @@ def _share_of_total(f, width, height):
 
 
 def _of_sizes(share):
-    """Make a wrong ``second_share`` with another function of the singular values.
+    """Make a wrong answer (a function) to the exercise ``second_share``.
 
-    ``share(sizes)`` replaces the second singular value divided by the first.
+    The exercise asks for a ratio of singular values of attention weights.
+    ``share(sizes)`` of the singular values replaces the second divided by the first.
     """
     return lambda f, width, height: share(
         np.linalg.svd(_weights(f, width, height), compute_uv=False)
@@ -1164,7 +1187,11 @@ def _of_sizes(share):
 
 
 def _of_logits(change):
-    """Make a wrong ``second_share`` with the logits ``change(angles)``."""
+    """Make a wrong answer (a function) to the exercise ``second_share``.
+
+    The exercise asks for a ratio of singular values of attention weights. The logits of
+    the patches are ``change(angles)``, where angles are [patches, pairs].
+    """
 
     def answer(f, width, height):
         positions = grid(width, height, coordinates="index")
@@ -1175,7 +1202,10 @@ def _of_logits(change):
 
 
 def _of_grid(positions, f, width, height):
-    """Return ``second_share`` for patches that stand at other ``positions``."""
+    """Return the answer ``second_share`` for patches at the given ``positions``.
+
+    This is the second singular value of the attention weights divided by the first.
+    """
     weights = np.exp(np.cos(positions @ f.T).sum(-1))
     return _share((weights / weights.sum()).reshape(height, width))
 

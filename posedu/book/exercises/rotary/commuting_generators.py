@@ -369,7 +369,11 @@ There are two conditions, and neither follows from the other.
 
 
 def commute(generators):
-    """Return whether all axes' generators ``[axes, blocks, b, b]`` commute."""
+    """Return whether the generators of all axes commute with each other.
+
+    ``generators``, ``[axes, blocks, b, b]``, are block-diagonal matrices, one for each
+    axis.
+    """
     products = np.einsum("amij,cmjk->acmik", generators, generators)
     return bool(np.allclose(products, products.swapaxes(0, 1)))
 
@@ -403,9 +407,9 @@ def _disjoint_planes():
 
 
 def _opposite_blocks():
-    """Return generators of two axes that do not commute though their block sums do.
+    """Return generators, ``[2, 2, 3, 3]``, of two axes that do not commute.
 
-    The commutators of the two blocks are opposite.
+    The commutators of the two blocks are opposite, so their sum is 0.
     """
     a, b = _random_skew(2, 3, 3)
     return np.stack((np.stack((a, -a)), np.stack((b, b))))
@@ -579,9 +583,10 @@ What does exchanging `a` and `c` do to them?
 
 
 def fold(weight, basis):
-    """Return the projection ``[d, d_model]`` that replaces the basis of an encoding.
+    """Return the projection ``[d, d_model]`` that makes the basis Q unnecessary.
 
-    With it, the rotation M alone gives the scores of R = Q M Qᵀ, where Q is ``basis``.
+    ``weight`` is the projection of an encoding R = Q M Qᵀ, and ``basis`` is Q. With the
+    returned projection the rotation M alone gives the scores of R.
     """
     return basis.T @ weight
 
@@ -695,9 +700,11 @@ _V = np.array([0.0, 0.6, 0.8])
 
 
 def _distance(end, other, size=np.linalg.norm):
-    """Make a wrong ``path_distance``: the size of the difference of two other ends.
+    """Make a wrong answer (a function) to the exercise ``path_distance``.
 
-    ``end`` and ``other`` are functions of exp(A), exp(B) and v.
+    The exercise asks for the distance between exp(A) exp(B) v and exp(B) exp(A) v. The
+    answer is the ``size`` of ``end`` − ``other``, which are functions of exp(A), exp(B)
+    and v.
     """
     return lambda a, b, v: float(
         size(end(expm(a), expm(b), v) - other(expm(a), expm(b), v))

@@ -78,7 +78,8 @@ The axes take turns, beginning with axis 0.
 def parameters(width, block, axes, heads):
     """Return a layer's numbers of parameters with three forms of ComRoPE.
 
-    The forms are AP, LD with multipliers of each head, and LD with shared multipliers.
+    The forms are AP, LD with multipliers of each head, and LD with multipliers that all
+    heads share. ``width`` is that of all heads together.
     """
     matrices = width * block
     multipliers = axes * width // block
@@ -90,9 +91,12 @@ def _trained(
     own=lambda c, b, n, h: n * c // b,
     shared=lambda c, b, n, h: n * c // b // h,
 ):
-    """Make a wrong ``parameters`` with other counts for matrices or multipliers.
+    """Make a wrong answer (a function) to the exercise ``parameters``.
 
-    ``own`` counts the multipliers of all heads, ``shared`` those that all heads share.
+    The exercise asks for ComRoPE's numbers of parameters. ``matrices`` counts the
+    entries of the trained matrices, ``own`` the multipliers if each head has its own,
+    ``shared`` those that all heads share. Their arguments are width, block, axes and
+    heads.
     """
 
     def answer(width, block, axes, heads):
@@ -242,7 +246,11 @@ A matrix has $b^2$ numbers, and a multiplier is one number for each axis and blo
 
 
 def ld_generators(matrices, multipliers):
-    """Return the generators of ComRoPE-LD, ``[axes, blocks, b, b]``."""
+    """Return the generators of ComRoPE-LD, ``[axes, blocks, b, b]``.
+
+    ``matrices`` are trained, one for each block; ``multipliers`` are
+    ``[axes, blocks]``.
+    """
     skew = matrices - matrices.swapaxes(-1, -2)
     return multipliers[:, :, None, None] * skew
 
@@ -252,7 +260,10 @@ def _ld_case(axes, blocks, b):
 
 
 def _generators(skew):
-    """Make a wrong ``ld_generators`` with ``skew(P)`` in place of P − Pᵀ."""
+    """Make a wrong answer (a function) to the exercise ``ld_generators``.
+
+    The exercise asks for ComRoPE-LD's generators. ``skew(P)`` replaces P − Pᵀ.
+    """
     return lambda p, t: t[:, :, None, None] * skew(p)
 
 
@@ -382,9 +393,9 @@ First make the matrices skew, then give the multipliers two more axes.
 
 
 def coordinates(width, height):
-    """Return ComRoPE's positions, the class token first, then the patches row by row.
+    """Return ComRoPE's positions of the class token, then of the patches row by row.
 
-    The shape is ``[1 + width · height, 2]``.
+    The shape is ``[1 + width · height, 2]``; ``width`` and ``height`` count patches.
     """
     x, y = np.meshgrid(
         (np.arange(width) + 0.5) / width, (np.arange(height) + 0.5) / height
@@ -394,10 +405,11 @@ def coordinates(width, height):
 
 
 def _placed(x, y, token=(0.5, 0.5)):
-    """Make a wrong ``coordinates``: other positions of patches or class token.
+    """Make a wrong answer (a function) to the exercise ``coordinates``.
 
-    ``x`` is a function of the columns, width and height, ``y`` of the rows, height
-    and width.
+    The exercise asks for ComRoPE's positions of class token and patches.
+    ``x(columns, width, height)`` and ``y(rows, height, width)`` are the coordinates of
+    the patches, ``token`` is the position of the class token.
     """
 
     def answer(width, height):
@@ -570,7 +582,7 @@ The class token has ½ on every axis.
 def moves(draws, sigma):
     """Return how far ComRoPE's released code moves coordinates, in patches: a tensor.
 
-    ``draws`` are standard normal numbers.
+    ``draws`` are standard normal numbers, ``sigma`` sets the size of the perturbation.
     """
     return (draws * sigma / 2).clamp(-0.5, 0.5)
 

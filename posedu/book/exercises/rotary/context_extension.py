@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def larger_base(base, s, d):
-    """Return RoPE's base that divides the slowest frequency by s, as an expression."""
+    """Return RoPE's base that divides the slowest frequency by s, as an expression.
+
+    ``base`` is the base without extension, ``d`` the head dimension.
+    """
     return base * s ** (d / (d - 2))
 
 
@@ -121,7 +124,8 @@ What is its exponent?
 def new_angles(omega, extended, trained, factor):
     """Return how many RoPE pairs meet an angle that training did not have, an int.
 
-    The text is ``factor`` times as long as in training.
+    ``omega`` are the frequencies in training, on ``trained`` tokens. The new text has
+    ``factor`` times as many tokens and the frequencies ``extended``.
     """
     trained_arc = np.minimum(trained * omega, 2 * np.pi)
     extended_arc = np.minimum(factor * trained * extended, 2 * np.pi)
@@ -267,7 +271,11 @@ What is the longest arc that a pair can have met in training?
 
 
 def yarn_frequencies(d, base, trained, factor):
-    """Return YaRN's frequencies as in its authors' code, [d // 2], float64."""
+    """Return YaRN's frequencies as in its authors' code, [d // 2], float64.
+
+    ``trained`` is the length of text in training, ``factor`` how much longer texts
+    become.
+    """
     p = np.arange(d // 2)
     omega = base ** (-2 * p / d)
     at = [
@@ -287,7 +295,13 @@ def _yarn(
     turns=(32.0, 1.0),
     ramp=None,
 ):
-    """Make a wrong ``yarn_frequencies`` with another ramp, ramp ends or blend."""
+    """Make a wrong answer (a function) to the exercise ``yarn_frequencies``.
+
+    The exercise asks for YaRN's frequencies. ``ends`` round the two ends of the ramp,
+    and ``hold(d)`` are the bounds of the ends. ``turn``, ``times`` and ``turns`` are
+    numbers in their formula. ``ramp`` maps a pair's turns in training to its gamma, and
+    ``blend(gamma, omega, factor)`` the blend of frequencies.
+    """
 
     def answer(d, base, trained, factor):
         p = np.arange(d // 2)
@@ -433,7 +447,10 @@ Both ends are first clamped between 0 and $d - 1$.
 
 
 def rerotate(keys, positions, old, new):
-    """Return cached keys as if rotated by the new frequencies, [tokens, d]."""
+    """Return cached keys as if rotated by the new frequencies, [tokens, d].
+
+    ``keys`` were rotated at ``positions`` by the frequencies ``old``.
+    """
     angle = positions[:, None] * (new - old)
     a, b = keys.chunk(2, dim=-1)
     cos, sin = angle.cos(), angle.sin()
@@ -441,7 +458,11 @@ def rerotate(keys, positions, old, new):
 
 
 def _rerotate_by(angle_of):
-    """Make a wrong ``rerotate`` with the angle ``angle_of(positions, old, new)``."""
+    """Make a wrong answer (a function) to the exercise ``rerotate``.
+
+    The exercise asks for cached keys, rotated by new frequencies. The cached keys are
+    rotated by ``angle_of(positions, old, new)``.
+    """
 
     def answer(keys, positions, old, new):
         angle = angle_of(positions[:, None], old, new)
@@ -589,7 +610,8 @@ Which angle is missing?
 def stale_angles(omega, position, length_then, length, trained):
     """Return by how many radians a cached key is ahead of one rotated now, [pairs].
 
-    The key was rotated by dynamic NTK when the text had ``length_then`` tokens.
+    The key was rotated by dynamic NTK when the text had ``length_then`` tokens; now the
+    text has ``length`` tokens. ``trained`` is the length in training.
     """
     slowest = len(omega) - 1
     old, new = (
@@ -606,9 +628,12 @@ def _stale(
     caching_length=lambda n, L: n,
     sign=1.0,
 ):
-    """Make a wrong ``stale_angles`` with another factor, exponent, position or sign.
+    """Make a wrong answer (a function) to the exercise ``stale_angles``.
 
-    ``caching_length`` replaces the length of the text when the key was cached.
+    The exercise asks for the angles of stale cached keys. ``factor(n, trained)`` and
+    ``power(pairs)`` are the base and the exponent of the scaling of frequencies.
+    ``position`` replaces the key's position, ``caching_length`` the length of the text
+    when the key was cached, ``sign`` multiplies the angles.
     """
 
     def answer(omega, at, length_then, length, trained):
@@ -754,9 +779,9 @@ There are two factors, one for the time of caching and one for now.
 
 
 def error_and_bound(d, base):
-    """Return the error of linear interpolation of a score, and its bound: two floats.
+    """Return the error of linear interpolation of a score, and a bound on the error.
 
-    The error is that half way between the offsets 0 and 1.
+    Both are floats. The score is interpolated half way between the offsets 0 and 1.
     """
     omega = base ** (-np.arange(0, d, 2) / d)
     ends = (len(omega) + np.cos(omega).sum()) / 2
@@ -765,7 +790,12 @@ def error_and_bound(d, base):
 
 
 def _error(at=0.5, bound=None, line=True, pairs=None):
-    """Make a wrong ``error_and_bound`` with another offset, bound, line or pairs."""
+    """Make a wrong answer (a function) to the exercise ``error_and_bound``.
+
+    The exercise asks for an interpolation error and its bound. ``at`` is the offset,
+    ``bound(d, base)`` the bound, and ``pairs(d, base)`` the frequencies. Without
+    ``line`` nothing is subtracted from the score.
+    """
 
     def answer(d, base):
         omega = base ** (-np.arange(0, d, 2) / d)

@@ -236,7 +236,11 @@ Does the length of every vector change by the same factor?
 
 
 def series(positions, omega, coefficients):
-    """Return FoPE's C_p(x) for each position and pair: Σ_l cos(ω_l x) c_lp."""
+    """Return FoPE's C_p(x) for each position and pair: Σ_l cos(ω_l x) c_lp.
+
+    ``omega`` are the frequencies ω_l of all waves, ``coefficients`` are c,
+    ``[waves, pairs]``.
+    """
     return np.cos(positions[:, None] * omega) @ coefficients
 
 
@@ -358,7 +362,8 @@ First the waves, `[n, waves]`, then one matrix product.
 def pad(c, s, pairs):
     """Append the slow pairs, which are not rotated, to FoPE's tables C and S.
 
-    Both tables have a row for each position; the results have ``pairs`` columns.
+    Both tables have a row for each position and a column for each pair. The two
+    returned tables have ``pairs`` columns.
     """
     missing = pairs - c.shape[1]
     ones, zeros = np.ones((len(c), missing)), np.zeros((len(c), missing))
@@ -484,9 +489,11 @@ def _apply_case(tokens, pairs):
 
 
 def _mapped(first, second):
-    """Make a wrong ``apply``, in the half layout, that maps a pair by other formulas.
+    """Make a wrong answer (a function) to the exercise ``apply``.
 
-    ``first`` and ``second`` are functions of a, b, c and s.
+    The exercise asks for pairs (a, b) mapped to (Ca − Sb, Sa + Cb).
+    ``first(a, b, c, s)`` and ``second(a, b, c, s)`` replace the two members of each
+    mapped pair.
     """
 
     def answer(x, c, s):
@@ -599,7 +606,10 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
 
 
 def spread(scores):
-    """Return the largest spread of scores along a diagonal i − j = const ≥ 0."""
+    """Return the largest spread of scores along a diagonal i − j = const ≥ 0.
+
+    A spread is the maximum minus the minimum.
+    """
     n = len(scores)
     return max(np.ptp(np.diag(scores, -offset)) for offset in range(n))
 

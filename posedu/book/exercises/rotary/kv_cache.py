@@ -11,7 +11,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def shift(j, n, sinks, window):
     """Return by how many positions the cached key of token j is shifted, an int.
 
-    Of n tokens the first ``sinks`` and the last ``window`` are kept and moved together.
+    Of n tokens the first ``sinks`` and the last ``window`` are kept. The kept tokens
+    are moved together, without a gap.
     """
     if j < sinks or n <= sinks + window:
         return 0
@@ -120,7 +121,8 @@ Which of the kept tokens move, and in which direction?
 def longest_text(trained, window, group):
     """Return how many tokens Self-Extend can read at most, an int.
 
-    No offset is then larger than those of texts of ``trained`` tokens.
+    No offset is then larger than those of texts of ``trained`` tokens. ``window`` and
+    ``group`` are Self-Extend's window and the size of its groups.
     """
     return group * (trained - window + window // group)
 
@@ -228,7 +230,10 @@ That offset is at most $L - 1$.
 
 
 def rerotate(keys, old, new, frequencies):
-    """Return RoPE's cached keys at their new positions: float64, shaped like keys."""
+    """Return RoPE's cached keys at their new positions: float64, shaped like keys.
+
+    ``keys`` were rotated at the positions ``old``, by ``frequencies``.
+    """
     angle = (new - old)[:, None] * frequencies
     a, b = keys[:, 0::2], keys[:, 1::2]
     out = np.empty_like(keys)
@@ -240,9 +245,10 @@ def rerotate(keys, old, new, frequencies):
 def _rerotate_by(
     angle=lambda old, new, w: (new - old)[:, None] * w, layout="interleaved"
 ):
-    """Make a wrong ``rerotate`` with another angle or another layout of the pairs.
+    """Make a wrong answer (a function) to the exercise ``rerotate``.
 
-    ``angle`` is a function of the old and new positions and the frequencies.
+    The exercise asks for cached keys at new positions. The cached keys are rotated by
+    ``angle(old, new, frequencies)``, and ``layout`` is that of the pairs.
     """
 
     def answer(keys, old, new, frequencies):
@@ -409,7 +415,11 @@ def _untouched(answer, keys, old, new, w):
 
 
 def grouped_offsets(i, j, window, group):
-    """Return Self-Extend's offsets of queries and keys, [queries, keys], integers."""
+    """Return Self-Extend's offsets of queries and keys, [queries, keys], integers.
+
+    ``i`` and ``j`` are the positions of the queries and of the keys. Offsets below
+    ``window`` stay; larger ones are those of groups of ``group`` tokens.
+    """
     near = i[:, None] - j
     far = i[:, None] // group - j // group + window - window // group
     return np.where(near < window, near, far)
@@ -420,9 +430,11 @@ def _grouped(
     far=lambda i, j, w, g: i[:, None] // g - j // g + w - w // g,
     is_near=lambda t, w: t < w,
 ):
-    """Make a wrong ``grouped_offsets`` with other near or far offsets.
+    """Make a wrong answer (a function) to the exercise ``grouped_offsets``.
 
-    ``is_near(t, window)`` decides between ``near`` and ``far`` for the offset t.
+    The exercise asks for Self-Extend's offsets. ``is_near(t, window)`` decides for the
+    offset t between the offsets ``near`` and ``far``, which are functions of i, j,
+    window and group.
     """
     return lambda i, j, w, g: np.where(
         is_near(i[:, None] - j, w), near(i, j, w, g), far(i, j, w, g)
@@ -567,7 +579,11 @@ Compute both formulas for all pairs, and choose between them.
 
 
 def absorbed_logits(q, up, latents, q_rope, k_rope):
-    """Return one query's latent attention logits, [heads, tokens], in q's dtype."""
+    """Return one query's latent attention logits, [heads, tokens], in q's dtype.
+
+    ``up`` maps the cached ``latents`` to keys. ``q_rope`` and ``k_rope`` are the
+    features with RoPE, already rotated.
+    """
     through = torch.einsum("hd,hdc->hc", q, up)
     products = through @ latents.T + q_rope @ k_rope.T
     return products / (q.shape[1] + q_rope.shape[1]) ** 0.5
@@ -578,9 +594,11 @@ def _logits(
     size=lambda q, u, c, r, k: q.shape[1] + r.shape[1],
     rope_part=lambda r, k: r @ k.T,
 ):
-    """Make a wrong ``absorbed_logits`` with another scale or other products.
+    """Make a wrong answer (a function) to the exercise ``absorbed_logits``.
 
-    ``through`` maps the query to the latents, ``rope_part`` gives the rotated products.
+    The exercise asks for latent attention logits. ``through(q, up)`` maps the query to
+    the latents, ``rope_part(q_rope, k_rope)`` gives the products with RoPE, and logits
+    are divided by the root of ``size``, a function of all arguments.
     """
 
     def answer(q, up, latents, q_rope, k_rope):
@@ -597,7 +615,10 @@ def _in_full(q, up, latents, q_rope, k_rope):
 
 
 def _beyond_float64(q, up, latents, *rotated):
-    """Scale a case so that keys overflow float64, but products with latents do not."""
+    """Scale arguments of ``absorbed_logits`` so that making keys overflows float64.
+
+    The products of query, ``up`` and ``latents`` do not overflow if no key is made.
+    """
     return 1e-307 * q, 1e154 * up, 1e155 * latents, *rotated
 
 
@@ -747,8 +768,9 @@ $q^\top (U c) = (U^\top q)^\top c$.
 def weight_errors(q, keys, old, new, frequencies):
     """Return the largest error of the attention weights with stale and with moved keys.
 
-    Stale keys are rotated at ``old`` positions; moved keys are then rotated to ``new``
-    ones. The right weights are those of keys rotated at ``new``.
+    Stale keys are rotated at ``old`` positions. Moved keys are stale keys that are then
+    rotated to ``new`` positions. The right weights are those of keys rotated at ``new``
+    positions. The two errors are an array.
     """
     query_position = new.max() + 1
 
@@ -782,10 +804,13 @@ def _errors_with(
     query=True,
     cached_position=None,
 ):
-    """Make a wrong ``weight_errors`` with another choice at one step.
+    """Make a wrong answer (a function) to the exercise ``weight_errors``.
 
-    The steps are the query's position, the scale, the softmax (``share``), the keys'
-    shift, the size of an error, and the layout.
+    The exercise asks for errors of attention weights with stale and with moved keys.
+    ``scale(d)`` divides the logits, ``share(logits)`` is the softmax,
+    ``shift(old, new)`` is the rotation of moved keys, ``size`` makes one number of the
+    errors. Without ``query`` the query is not rotated. ``query_position(old, new)`` is
+    the query's position, and ``cached_position`` that with cached keys.
     """
 
     def answer(q, keys, old, new, frequencies):

@@ -233,7 +233,11 @@ What is its exponent?
 
 
 def new_angles(omega, trained, tested):
-    """Return which of RoPE's pairs meet an angle new since training: booleans."""
+    """Return which of RoPE's pairs meet an angle new since training: booleans.
+
+    ``omega`` are the pairs' frequencies; ``trained`` and ``tested`` are lengths of
+    texts.
+    """
     return (omega * (trained - 1) < 2 * np.pi) & (omega > 0) & (tested > trained)
 
 
@@ -361,9 +365,10 @@ A pair meets no new angle for any of three reasons: training had its whole circl
 
 
 def order_share(amplitudes, phases, omega, n):
-    """Return the share of the offsets 0, …, n − 1 with a positive score difference.
+    """Return the share of the offsets 0, …, n − 1 at which the first key scores higher.
 
-    The difference of the scores is a sum of waves with ``amplitudes`` and ``phases``.
+    The first key's score minus the second's is a sum of waves with ``amplitudes``,
+    ``phases`` and frequencies ``omega``.
     """
     r = np.arange(n)[:, None]
     difference = (amplitudes * np.cos(omega * r + phases)).sum(axis=1)
@@ -488,7 +493,10 @@ A column of offsets times a row of frequencies gives all angles at once.
 
 
 def positive_share(n):
-    """Return the share of a full turn in which cos τ + cos nτ is positive, exactly."""
+    """Return the share of a full turn in which cos τ + cos nτ is positive, exactly.
+
+    τ runs from 0 to 2π; the share is a SymPy rational.
+    """
     zeros = {sp.Rational(2 * k + 1, n + s) for s in (1, -1) for k in range(n + 1)}
     ends = sorted({0, 1} | {z for z in zeros if z < 1})  # of half a turn
     positive = [
@@ -589,7 +597,10 @@ The cosines are even: half a turn is enough.
 
 
 def p_rope_scores(q: Tensor, k: Tensor, positions: Tensor, unrotated: int) -> Tensor:
-    """Return p-RoPE's scores of q at position 0 with k at each position."""
+    """Return p-RoPE's scores of q at position 0 with k at each position.
+
+    The slowest ``unrotated`` pairs are not rotated.
+    """
     pairs = len(q) // 2
     omega = 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     omega[pairs - unrotated :] = 0
@@ -617,9 +628,10 @@ def _slow_unrotated(pairs, unrotated):
 
 
 def _squeezed(pairs, unrotated):
-    """Return the frequencies of partial rotary in place of p-RoPE's.
+    """Return partial rotary's frequencies, used by mistake for p-RoPE.
 
-    The rotated pairs have the whole range of frequencies, the unrotated ones 0.
+    The rotated pairs spread over the whole range of frequencies; the ``unrotated`` last
+    pairs have the frequency 0.
     """
     return torch.cat(
         (_omega(max(pairs - unrotated, 1))[: pairs - unrotated], torch.zeros(unrotated))
@@ -634,9 +646,9 @@ def _dropped(q, k, positions, unrotated):
 
 
 def _last_features(q, k, positions, unrotated):
-    """Return wrong ``p_rope_scores`` with the last features unrotated.
+    """Return the scores of a wrong answer to the exercise ``p_rope_scores``.
 
-    The last features are not those of the slow pairs.
+    The last 2 · ``unrotated`` features stay unrotated, in place of the slow pairs.
     """
     x = q.repeat(len(positions), 1)
     rotated = x.clone()

@@ -262,7 +262,10 @@ Even powers are multiples of one matrix, odd powers of another.
 
 
 def rotation(entries, x):
-    """Return the rotation R(x) of one block of 3 features: a float64 array [3, 3]."""
+    """Return the rotation R(x) of one block of 3 features: a float64 array [3, 3].
+
+    ``entries``, [axes, 3], are the numbers above the diagonal of each axis's generator.
+    """
     upper = np.zeros((3, 3))
     upper[np.triu_indices(3, 1)] = x @ entries
     return expm(upper - upper.T)
@@ -446,9 +449,11 @@ def _combined(a, first, second):
 
 
 def _wrong_rodrigues(first, second):
-    """Make a wrong ``rodrigues`` with other coefficients of A and A².
+    """Make a wrong answer (a function) to the exercise ``rodrigues``.
 
-    ``first`` and ``second`` are functions of s.
+    The exercise asks for exp(A) of a 3 × 3 skew matrix A. ``first(s)`` and
+    ``second(s)`` are the coefficients of A and A²; s is the length of the three numbers
+    above the diagonal of A.
     """
 
     def answer(a):
@@ -464,7 +469,11 @@ def _plane_formula(a):
 
 
 def _with_length(length):
-    """Make a wrong ``rodrigues`` with s = ``length(a)``."""
+    """Make a wrong answer (a function) to the exercise ``rodrigues``.
+
+    The exercise asks for exp(A) of a 3 × 3 skew matrix A. ``length(a)`` replaces s, the
+    length of the three numbers above the diagonal.
+    """
 
     def answer(a):
         s = length(a) or 1.0
@@ -848,15 +857,20 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
 def cost(axes, d, block, heads):
     """Return the cost of a LieRE layer: two integers.
 
-    The first is the number of parameters, the second the multiply-adds that rotate the
-    queries of one token.
+    The first is the number of parameters. The second is the number of multiply-adds
+    that rotate the queries of one token. ``block`` is the size of a block of features.
     """
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
 
 
 def _cost_with(parameters=None, multiply_adds=None):
-    """Make a wrong ``cost`` with another number of parameters or of multiply-adds."""
+    """Make a wrong answer (a function) to the exercise ``cost``.
+
+    The exercise asks for the parameters and multiply-adds of a LieRE layer.
+    ``parameters`` and ``multiply_adds`` replace the two integers; each is a function of
+    axes, d, block and heads.
+    """
 
     def answer(*case):
         right = cost(*case)
@@ -1020,7 +1034,11 @@ How many blocks are there?
 
 
 def rotate_blocks(x, rotations):
-    """Multiply each block of features by a matrix of its own; return [tokens, d]."""
+    """Multiply each block of features by a matrix of its own; return [tokens, d].
+
+    A block is b neighboring features of one token; ``rotations`` are [tokens, blocks,
+    b, b].
+    """
     blocks = x.unflatten(-1, rotations.shape[1:3])
     return (rotations @ blocks[..., None]).flatten(1)
 
@@ -1159,7 +1177,10 @@ Give `x` the axes `[tokens, blocks, b]`, and one more axis of length 1: then eve
 
 
 def relative_error(generators, x, y):
-    """Return the largest absolute entry of R(x)ᵀ R(y) − R(y − x): a number."""
+    """Return the largest absolute entry of R(x)ᵀ R(y) − R(y − x): a number.
+
+    R(x) is LieRE's rotation at the position x, by ``generators``, [axes, d, d].
+    """
     first, second, offset = (
         expm(np.tensordot(at, generators, 1)) for at in (x, y, y - x)
     )

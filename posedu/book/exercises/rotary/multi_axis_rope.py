@@ -9,7 +9,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def interleaved_axes(sections):
-    """Return the axis of each pair in interleaved M-RoPE: a list of integers."""
+    """Return the axis of each pair in interleaved M-RoPE: a list of integers.
+
+    ``sections`` has the number of pairs of each axis.
+    """
     count = len(sections)
     return [
         p % count if p // count < sections[p % count] else 0
@@ -20,7 +23,8 @@ def interleaved_axes(sections):
 def _axes_by_turns(sections, axes, last):
     """Return the axis of each pair, where ``axes`` take turns while they have pairs.
 
-    ``sections`` has the number of pairs of each axis; the axis ``last`` gets the rest.
+    ``sections`` has the number of pairs of each axis. The axis ``last`` gets all pairs
+    that are then left.
     """
     pairs, own = [], list(sections)
     while any(own[a] for a in axes):
@@ -134,7 +138,8 @@ How many pairs of that axis come before it?
 def next_position(parts):
     """Return the position of the token that comes after a sequence: an integer.
 
-    ``parts`` are numbers of words, and (frames, rows, columns) of images or videos.
+    Each of ``parts`` is a number of words, or (frames, rows, columns) of an image or a
+    video.
     """
     start = 0
     for part in parts:
@@ -333,7 +338,10 @@ Which of the other two coordinates changes faster?
 
 
 def angles(positions, axes, base):
-    """Return M-RoPE's angle of each pair of each token: ``[tokens, pairs]``."""
+    """Return M-RoPE's angle of each pair of each token: ``[tokens, pairs]``.
+
+    ``positions`` has a coordinate for each axis, ``axes`` the axis of each pair.
+    """
     pairs = len(axes)
     omega = base ** (-np.arange(pairs) / pairs)
     return positions[:, axes] * omega
@@ -352,7 +360,10 @@ _SHARED = (
 
 
 def _anew(positions, axes, base):
-    """Return wrong M-RoPE angles, where the frequencies of every axis begin with 1."""
+    """Return wrong M-RoPE angles, where the frequencies of every axis begin with 1.
+
+    This is a wrong answer to the exercise ``angles``.
+    """
     omega = np.empty(len(axes))
     for axis in set(axes.tolist()):
         own = axes == axis
@@ -453,7 +464,8 @@ Take the coordinate of each pair's axis: an array can index columns.
 def axes_of_pairs(rotated):
     """Return the axis that each pair of an M-RoPE code looks at: integers, ``[d/2]``.
 
-    Row a of ``rotated`` is a vector of ones, rotated with coordinate a at 1.
+    Row a of ``rotated`` is what the code makes of a vector of ones at the position
+    whose coordinate a is 1 and whose other coordinates are 0.
     """
     pairs = rotated.shape[1] // 2
     distance = np.hypot(rotated[:, :pairs] - 1, rotated[:, pairs:] - 1)
@@ -463,7 +475,8 @@ def axes_of_pairs(rotated):
 def _rotated_ones(axes):
     """Return vectors of ones in the half layout, rotated by M-RoPE, one for each axis.
 
-    In the row of an axis, that axis's coordinate is 1 and the others are 0.
+    In an axis's vector the position has 1 on that axis and 0 on all others; ``axes``
+    has the axis of each pair.
     """
     axes = np.array(axes)
     omega = 100.0 ** (-np.arange(len(axes)) / len(axes))
@@ -669,7 +682,8 @@ def _exponential(a):
 def circulant_frequencies(c):
     """Return the frequencies of the waves that a circulant generator rotates.
 
-    The waves are m = 1, …, d/2 − 1, so the shape is ``[d/2 − 1]``.
+    ``c`` is the first column of C, and the generator is C − Cᵀ. The waves are m = 1, …,
+    d/2 − 1, so the shape is ``[d/2 − 1]``.
     """
     d = len(c)
     return -2 * np.fft.rfft(c).imag[1 : d // 2]
@@ -765,7 +779,10 @@ Mind its sign, or write the matrix of sines.
 
 
 def fold(weight, basis):
-    """Multiply each head's basis P into W_q or W_k; keep the shape of ``weight``."""
+    """Multiply each head's basis P into W_q or W_k; keep the shape of ``weight``.
+
+    ``basis`` is ``[heads, d, d]``, and ``weight`` is ``[heads · d, d_model]``.
+    """
     heads, d, _ = basis.shape
     return (basis @ weight.view(heads, d, -1)).reshape(weight.shape)
 

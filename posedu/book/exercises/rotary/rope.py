@@ -161,9 +161,9 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 
 
 def four_frequencies():
-    """Return four frequencies, the longest wavelength and the number of turned pairs.
+    """Return RoPE's four frequencies, the longest wavelength and a number of pairs.
 
-    The head has d = 8 features and base 10000. A turned pair has made at least one
+    The head has d = 8 features and base 10000. The pairs counted have made at least one
     full turn at position 100.
     """
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
@@ -332,7 +332,10 @@ A full turn is $2\pi$ radians.
 
 
 def rope_in(x, positions, layout):
-    """Apply RoPE with base 10000 to the rows of x; return a float64 array like x."""
+    """Apply RoPE with base 10000 to the rows of x; return a float64 array like x.
+
+    Each row is one token; ``layout`` is "interleaved" or "half".
+    """
     d = x.shape[-1]
     p = np.arange(d // 2)
     a, b = (2 * p, 2 * p + 1) if layout == "interleaved" else (p, p + d // 2)
@@ -344,7 +347,7 @@ def rope_in(x, positions, layout):
 
 
 def _rope_at(x, angle, layout):
-    """Rotate the pairs of each row of x by the angles ``[tokens, d/2]``."""
+    """Rotate the pairs of each row of x, a token, by the angles ``[tokens, d/2]``."""
     a, b = pairs(x.shape[-1], layout=layout)
     y = x.copy()
     y[:, a] = x[:, a] * np.cos(angle) - x[:, b] * np.sin(angle)
@@ -353,7 +356,11 @@ def _rope_at(x, angle, layout):
 
 
 def _rope_with_exponent(factor):
-    """Make a wrong ``rope_in`` with the frequencies base^(−factor · p/d)."""
+    """Make a wrong answer (a function) to the exercise ``rope_in``.
+
+    The exercise asks for rows rotated by RoPE. The frequencies are base^(−``factor`` ·
+    p/d).
+    """
 
     def answer(x, positions, layout):
         d = x.shape[-1]
@@ -400,7 +407,7 @@ def _rope_put(x, positions, layout, put):
     """Apply RoPE, but let a function put the rotated members of the pairs in place.
 
     ``put(y, a, b, first, second)`` gets a copy y of x, the features a and b of the
-    pairs, and their rotated members; it returns the result.
+    pairs, and their rotated members; it returns the rotated array.
     """
     d = x.shape[-1]
     a, b = pairs(d, layout=layout)
@@ -426,9 +433,10 @@ def _rope_woven(x, positions, layout):
 
 
 def _rope_by(first, second):
-    """Make a wrong ``rope_in`` with other formulas for the rotated members of a pair.
+    """Make a wrong answer (a function) to the exercise ``rope_in``.
 
-    ``first`` and ``second`` are functions of a, b, cos and sin.
+    The exercise asks for rows rotated by RoPE. ``first(a, b, cos, sin)`` and
+    ``second(a, b, cos, sin)`` replace the rotated members of a pair (a, b).
     """
 
     def answer(x, positions, layout):
@@ -455,9 +463,10 @@ def _rope_overwritten(x, positions, layout):
 
 
 def _rope_of_wide_angles(widen):
-    """Make a wrong ``rope_in`` with another order of the angles over the features.
+    """Make a wrong answer (a function) to the exercise ``rope_in``.
 
-    ``widen(angle, layout)`` maps the angles ``[tokens, d/2]`` to ``[tokens, d]``.
+    The exercise asks for rows rotated by RoPE. ``widen(angle, layout)`` spreads the
+    angles ``[tokens, d/2]`` over all features: ``[tokens, d]``.
     """
 
     def answer(x, positions, layout):
@@ -472,7 +481,11 @@ def _rope_of_wide_angles(widen):
 
 
 def _rope_of_frequencies(omega):
-    """Make a wrong ``rope_in`` with the frequencies ``omega(d)``, ``[d/2]``."""
+    """Make a wrong answer (a function) to the exercise ``rope_in``.
+
+    The exercise asks for rows rotated by RoPE. The frequencies are ``omega(d)``,
+    ``[d/2]``.
+    """
     return lambda x, positions, layout: _rope_at(
         x, positions[:, None] * omega(x.shape[-1]), layout
     )
@@ -730,7 +743,7 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
 
 
 def wave(q, k):
-    """Return the coefficients A and B of a score, as SymPy expressions.
+    """Return the coefficients A and B of a RoPE score, as SymPy expressions.
 
     The score of q at i and k at j is A cos ω(i − j) + B sin ω(i − j).
     """
@@ -854,7 +867,10 @@ The score is such a wave, so two offsets are enough to read off $A$ and $B$: put
 
 
 def partial(x, positions, rotary_dim):
-    """Apply RoPE to the first ``rotary_dim`` features of x; return an array like x."""
+    """Apply RoPE to the first ``rotary_dim`` features of x; return an array like x.
+
+    The rotated features have the half layout and partial rotary's frequencies.
+    """
     rotated = rope_in(x[:, :rotary_dim], positions, "half")
     return np.concatenate((rotated, x[:, rotary_dim:]), axis=1)
 
@@ -889,7 +905,11 @@ def _partial_pairs_of_all(x, positions, rotary_dim):
 
 
 def _partial_with(omega):
-    """Make a wrong ``partial`` with the frequencies ``omega(d, rotary_dim)``."""
+    """Make a wrong answer (a function) to the exercise ``partial``.
+
+    The exercise asks for rows rotated by partial rotary. The frequencies are
+    ``omega(d, rotary_dim)``.
+    """
 
     def answer(x, positions, rotary_dim):
         angle = positions[:, None] * omega(x.shape[-1], rotary_dim)
@@ -1189,7 +1209,11 @@ def cosines(positions, d):
 
 
 def _cosines_in(position_dtype, frequency_dtype):
-    """Make a wrong ``cosines`` that rounds positions and frequencies to some dtypes."""
+    """Make a wrong answer (a function) to the exercise ``cosines``.
+
+    The exercise asks for the cosines of RoPE's angles. Positions are rounded to
+    ``position_dtype``, frequencies to ``frequency_dtype``.
+    """
 
     def answer(positions, d):
         omega = 1 / 10000 ** (torch.arange(0, d, 2).float() / d)
@@ -1210,9 +1234,11 @@ def _right_at_one(answer, positions, d):
 
 
 def _cosines_with(exponent, function=torch.cos):
-    """Make a wrong ``cosines`` with the frequencies base^``exponent(p, d)``.
+    """Make a wrong answer (a function) to the exercise ``cosines``.
 
-    ``function`` is applied to the float64 angles in place of the cosine.
+    The exercise asks for the cosines of RoPE's angles. The frequencies are
+    base^``exponent(p, d)``. ``function`` is applied to the float64 angles in place of
+    the cosine.
     """
 
     def answer(positions, d):
@@ -1371,7 +1397,10 @@ rope = RoPE(4, layout="half")
 
 
 def decode(q, k, cached):
-    """Return the scores of new queries with cached and new keys: [new, past + new]."""
+    """Return the scores of new queries with cached and new keys: [new, past + new].
+
+    ``cached`` keys are already rotated by RoPE, ``q`` and ``k`` are not.
+    """
     past, new = len(cached), len(q)
     positions = torch.arange(past, past + new)
     keys = torch.cat((cached, rope(k, positions)))
@@ -1416,9 +1445,11 @@ def _cached(past):
 
 
 def _decode_at(query, key, join=torch.cat):
-    """Make a wrong ``decode`` with other positions of the new queries and keys.
+    """Make a wrong answer (a function) to the exercise ``decode``.
 
-    With n cached keys, the queries start at ``query(n)`` and the keys at ``key(n)``.
+    The exercise asks for scores of new queries with cached and new keys. With n cached
+    keys, the new queries start at the position ``query(n)`` and the new keys at
+    ``key(n)``. ``join`` puts the cached and the new keys together.
     """
 
     def answer(q, k, cached):
@@ -1598,9 +1629,9 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
 
 
 def key_for_peak(q, offset):
-    """Return the key, [d], whose score with q is the largest at an offset.
+    """Return the key, [d], whose score with q is the largest at one offset.
 
-    The key is as long as q; the offset is query position minus key position.
+    The key is as long as q; ``offset`` is query position minus key position.
     """
     return rope_in(q[None], np.array([offset]), "half")[0]
 
@@ -1719,7 +1750,7 @@ Which vector of a given length has the largest inner product with $R_r q$?
 def spread(q, k, offset):
     """Return the standard deviation of the scores of random queries and keys: a number.
 
-    Every query stands ``offset`` tokens after its key.
+    Query n stands ``offset`` tokens after key n; each sample is such a pair.
     """
     rotated = rope_in(q, np.full(len(q), offset), "half")
     scores = (rotated * k).sum(axis=1)
@@ -1736,7 +1767,11 @@ def _spread_over_positions(q, k, offset):
 
 
 def _deviation(size):
-    """Make a wrong ``spread``: ``size(scores)`` in place of the standard deviation."""
+    """Make a wrong answer (a function) to the exercise ``spread``.
+
+    The exercise asks for the standard deviation of random scores. ``size(scores)``
+    replaces the standard deviation.
+    """
     return lambda q, k, offset: size((_rotated(q, offset) * k).sum(axis=1))
 
 

@@ -12,7 +12,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def inverse_map(i, a, c):
     """Return the matrix for the output at query i: a 2 × 2 SymPy matrix.
 
-    The matrix undoes the map of values, so that the output depends on offsets only.
+    The layer multiplies the value at position j by c^j [[1, aj], [0, 1]]. The returned
+    matrix makes the output depend on offsets only.
     """
     return c**-i * sp.Matrix([[1, -a * i], [0, 1]])
 
@@ -131,7 +132,8 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
 def farthest_distance(tiny, gamma, span):
     """Return how far from the center xPos' factors do not underflow, as an expression.
 
-    Up to this distance all factors are at least ``tiny``.
+    Up to this distance all factors are at least ``tiny``; ``gamma`` and ``span`` are
+    xPos' two parameters.
     """
     return span * sp.log(1 / tiny) / sp.log((1 + gamma) / gamma)
 
@@ -267,9 +269,11 @@ def _rotate_values_with(
     half=False,
     mixed=lambda weights: weights,
 ):
-    """Make a wrong ``rotate_values`` with other rotations, layout or weights.
+    """Make a wrong answer (a function) to the exercise ``rotate_values``.
 
-    ``into`` maps the angles for the values, ``out`` those for the outputs.
+    The exercise asks for attention outputs of rotated values. ``into(angle)`` are the
+    angles of the values, ``out(angle)`` those of the outputs. ``frequencies(d)``
+    replace RoPE's, ``half`` chooses the half layout, and ``mixed`` changes the weights.
     """
 
     def answer(weights, v, positions):
@@ -406,7 +410,11 @@ Take pairs as complex numbers: one multiplication before the sum, and one after 
 
 
 def xpos_scores(q, k, positions, gamma, span):
-    """Return xPos' scores, [tokens, tokens], 0 for later keys; float64, finite."""
+    """Return xPos' scores, [tokens, tokens], 0 for later keys; float64, finite.
+
+    ``gamma`` sets how fast the pairs decay, ``span`` is the unit of distance in the
+    decay.
+    """
     d = q.shape[-1]
     zeta = (np.arange(0, d, 2) / d + gamma) / (1 + gamma)
     omega = 10000.0 ** (-np.arange(0, d, 2) / d)
@@ -425,7 +433,13 @@ def _scores(
     end=lambda scores, offset: np.where(offset >= 0, scores, 0.0),
     of_offset=True,
 ):
-    """Make a wrong ``xpos_scores`` with another decay, rotation or mask."""
+    """Make a wrong answer (a function) to the exercise ``xpos_scores``.
+
+    The exercise asks for xPos' scores. The decay is ``zeta(d, gamma)`` to the
+    ``power(offset, span)``, the offset being limited by ``reach``; without
+    ``of_offset`` it is a quotient of two positions' factors. ``angle(offset)`` replaces
+    the offset in the rotation, ``end`` masks the scores.
+    """
 
     def answer(q, k, positions, gamma, span):
         d = q.shape[-1]
@@ -570,7 +584,10 @@ Which power does a score need?
 
 
 def inverse_cameras(cameras):
-    """Return the inverses of camera matrices, [tokens, 4, 4]."""
+    """Return the inverses of camera matrices, [tokens, 4, 4].
+
+    Each matrix has a rotation, a translation and the last row 0, 0, 0, 1.
+    """
     inverse = np.zeros_like(cameras)
     back = cameras[:, :3, :3].swapaxes(1, 2)
     inverse[:, :3, :3] = back
@@ -584,7 +601,12 @@ def _inverses(
     move=lambda R, t: -R.swapaxes(1, 2) @ t,
     corner=1.0,
 ):
-    """Make a wrong ``inverse_cameras`` with another rotation, translation or corner."""
+    """Make a wrong answer (a function) to the exercise ``inverse_cameras``.
+
+    The exercise asks for inverses of camera matrices. ``rotation(R)`` and
+    ``move(R, t)`` are the inverse's rotation and translation, ``corner`` is the last
+    entry.
+    """
 
     def answer(cameras):
         R, t = cameras[:, :3, :3], cameras[:, :3, 3:]
@@ -718,7 +740,11 @@ def _negated(transposed):
 
 
 def attend_with_poses(q, k, v, cameras, inverses):
-    """Return GTA's attention output, [tokens, d], in the dtype of q."""
+    """Return GTA's attention output, [tokens, d], in the dtype of q.
+
+    ``cameras`` and ``inverses`` are the matrices of the tokens' poses and their
+    inverses, [tokens, 4, 4].
+    """
 
     def act(matrices, x):
         blocks = x.reshape(len(x), -1, 4)
@@ -739,7 +765,13 @@ def _posed(
     blocks=lambda x: x.reshape(len(x), -1, 4),
     back=lambda y, x: y.reshape(x.shape),
 ):
-    """Make a wrong ``attend_with_poses`` with other matrices, scale, mask or blocks."""
+    """Make a wrong answer (a function) to the exercise ``attend_with_poses``.
+
+    The exercise asks for GTA's attention output. ``for_q``, ``for_k``, ``for_v`` and
+    ``for_out`` choose between cameras and inverses. ``scale(d)`` multiplies the scores,
+    ``hide`` masks them, and the softmax runs along ``axis``. ``blocks`` splits the
+    features into fours, ``back`` joins them.
+    """
 
     def answer(q, k, v, cameras, inverses):
         def act(pick, x):

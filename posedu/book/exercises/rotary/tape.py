@@ -11,9 +11,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def growth(c, n):
-    """Return the growth of a block's product with itself, as an expression.
+    """Return by which factor a block's product with itself grows, as an expression.
 
-    The block is the first token's in TAPE; the growth is a factor, over n layers.
+    The block is the first token's position in TAPE, over ``n`` layers; ``c`` is the
+    mixing factor of the only head.
     """
     return (1 + c) ** (2 * n)
 
@@ -116,7 +117,10 @@ What does a layer add to its block?
 
 
 def sum_coefficient(u, v):
-    """Return the coefficient of cos ω(i + j) in a score, as an expression."""
+    """Return the coefficient of cos ω(i + j) in a score, as an expression.
+
+    An update has multiplied the cosine of every position block by u and the sine by v.
+    """
     return (u**2 - v**2) / 2
 
 
@@ -211,7 +215,10 @@ Write both products as sums.
 
 
 def attention_update(weights, z, mixing):
-    """Return TAPE's positions after attention, complex, [tokens, heads, pairs]."""
+    """Return TAPE's positions after attention, complex, [tokens, heads, pairs].
+
+    ``z`` are the positions before, and ``mixing`` mixes the heads.
+    """
     attended = np.einsum("hij,jhp->ihp", weights, z)
     return z + np.einsum("hg,igp->ihp", mixing, attended)
 
@@ -228,9 +235,11 @@ def _positions(tokens, heads, pairs, seed=0):
 
 
 def _attention_update_with(of_weights="hij,jhp->ihp", letters="hg,igp->ihp", own=1.0):
-    """Make a wrong ``attention_update`` with other letters in its einsums.
+    """Make a wrong answer (a function) to the exercise ``attention_update``.
 
-    ``own`` multiplies the token's own position.
+    The exercise asks for TAPE's positions after attention. ``of_weights`` and
+    ``letters`` are the indices of the two einsums, over tokens and over heads. ``own``
+    multiplies the token's own position.
     """
 
     def answer(weights, z, mixing):
@@ -390,16 +399,23 @@ Every summed letter stands in both factors.
 
 
 def mlp_update(z, y, up, down, gate):
-    """Return TAPE's positions after the MLP, complex, [tokens, heads, pairs]."""
+    """Return TAPE's positions after the MLP, complex, [tokens, heads, pairs].
+
+    ``z`` are the positions before, ``y`` the MLP outputs. ``up`` maps heads to
+    channels, ``gate`` makes the channels' gates from ``y``, and ``down`` maps back to
+    heads.
+    """
     gates = y @ gate.T
     gates = gates / (1 + np.exp(-gates))
     return z + np.einsum("hw,iw,wg,igp->ihp", down, gates, up, z)
 
 
 def _mlp_update_with(function=None, of_gate=None, own=1.0):
-    """Make a wrong ``mlp_update`` with another function on the gate.
+    """Make a wrong answer (a function) to the exercise ``mlp_update``.
 
-    ``of_gate`` changes the gates further, and ``own`` multiplies the positions.
+    The exercise asks for TAPE's positions after the MLP. ``function`` replaces the SiLU
+    on the gates, ``of_gate`` changes the gates after that, and ``own`` multiplies the
+    positions before the update.
     """
 
     def answer(z, y, up, down, gate):
@@ -556,7 +572,11 @@ Its values are real, one for each token and channel.
 
 
 def next_block(logits, cached, new, mixing):
-    """Return the new token's TAPE block for the next layer, [heads, 2, pairs]."""
+    """Return the new token's TAPE block for the next layer, [heads, 2, pairs].
+
+    A block holds a token's position. ``cached`` are the earlier tokens' blocks, ``new``
+    is the new token's, ``mixing`` mixes the heads.
+    """
     every = torch.cat((cached, new[None]))
     attended = torch.einsum("hj,jhcp->hcp", logits.softmax(-1), every)
     return new + torch.einsum("hg,gcp->hcp", mixing, attended)
@@ -577,7 +597,12 @@ def _decoding(heads, past, pairs, seed):
 
 
 def _decoded(keys, weigh=functional.softmax, letters="hg,gcp->hcp", own=1.0):
-    """Make a wrong ``next_block`` with other keys, weights or mixing of the heads."""
+    """Make a wrong answer (a function) to the exercise ``next_block``.
+
+    The exercise asks for the new token's TAPE block. ``keys(cached, new)`` are the
+    blocks attended to, ``weigh`` replaces the softmax, ``letters`` are the indices of
+    the mixing, and ``own`` multiplies the new token's block.
+    """
 
     def answer(logits, cached, new, mixing):
         weights = weigh(logits, -1)
@@ -718,8 +743,8 @@ First append its block to the cached ones.
 def attended_token(tokens, source, amount):
     """Return the index of the key with the largest score in the next layer, an int.
 
-    The last token has added ``amount`` times the position of token ``source`` to the
-    position it had.
+    The last of ``tokens`` tokens has added ``amount`` times the position of token
+    ``source`` to its own. The head looks one position after the sum.
     """
     omega = 10000.0 ** (-np.arange(16) / 16)
     z = np.exp(1j * omega * np.arange(tokens)[:, None])
@@ -740,7 +765,13 @@ def _attended_with(
     best=np.argmax,
     omega=_ROW,
 ):
-    """Make a wrong ``attended_token`` with another position, distance or keys."""
+    """Make a wrong answer (a function) to the exercise ``attended_token``.
+
+    The exercise asks for the key with the largest score. ``own(z, source, amount)`` is
+    the last token's position after the update, ``ahead`` how many positions after it
+    the head looks. ``keys`` selects tokens, ``conjugate``, ``size`` and ``best`` are
+    the steps from products to the index, and ``omega`` are the frequencies.
+    """
 
     def answer(tokens, source, amount):
         z = np.exp(1j * omega * np.arange(tokens)[:, None])

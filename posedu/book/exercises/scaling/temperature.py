@@ -12,7 +12,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def temperature(n, gap, a):
     """Return the temperature that gives one of n keys the weight a, as an expression.
 
-    The key's score is ``gap`` above the equal scores of all others.
+    The temperature multiplies the scores. The key's score is ``gap`` above the equal
+    scores of all other keys.
     """
     return (sp.log(n - 1) + sp.log(a / (1 - a))) / gap
 
@@ -117,7 +118,11 @@ What are the odds of the key against all others together?
 
 
 def first_step(length, counts):
-    """Return the first position whose attention temperature is above 1, an int."""
+    """Return the first position whose attention temperature is above 1, an int.
+
+    ``length`` is L in the temperature 1 + α log(1 + ⌊n/L⌋). ``counts`` says what n is:
+    "tokens" (Llama 4) or "positions" (Ministral 3).
+    """
     return length - 1 if counts == "tokens" else length
 
 
@@ -212,16 +217,22 @@ def _formulas(
     floor=lambda x, a: 1 + a * np.log(np.maximum(1, x)),
     power=lambda x, a: (1 + x) ** a,
 ):
-    """Make a wrong ``temperatures`` with another formula in place of one of the three.
+    """Make a wrong answer (a function) to the exercise ``temperatures``.
 
-    Each formula is a function of x = n / ``length`` and a = ``alpha``.
+    The exercise asks for attention temperatures. ``steps``, ``floor`` and ``power``
+    replace the three formulas; each is a function of x = n / ``length`` and a =
+    ``alpha``.
     """
     made = {"steps": steps, "floor": floor, "power": power}
     return lambda n, growth, alpha, length: made[growth](n / length, alpha)
 
 
 def _logarithm(log):
-    """Make a wrong ``temperatures`` with another logarithm than the natural one."""
+    """Make a wrong answer (a function) to the exercise ``temperatures``.
+
+    The exercise asks for attention temperatures. ``log`` replaces the natural
+    logarithm.
+    """
     return _formulas(
         steps=lambda x, a: 1 + a * log(1 + np.floor(x)),
         floor=lambda x, a: 1 + a * log(np.maximum(1, x)),
@@ -340,7 +351,8 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
 def tokens_seen(layers, tokens):
     """Return on how many tokens each output of a stack of layers can depend.
 
-    The result has the shape [tokens], integers.
+    The result has the shape [tokens], integers. ``layers`` are pairs of a kind
+    ("window", "chunks" or "full") and a size.
     """
     i = np.arange(tokens)
     offsets = i[:, None] - i
@@ -361,7 +373,12 @@ def _visible(
     causal=lambda t: t >= 0,
     take=None,
 ):
-    """Make a wrong ``tokens_seen`` with another mask, or with other layers."""
+    """Make a wrong answer (a function) to the exercise ``tokens_seen``.
+
+    The exercise asks for the number of tokens that each output depends on.
+    ``window(offsets, size)``, ``chunks(i, size)`` and ``causal(offsets)`` replace the
+    masks; ``take(layers)`` replaces the list of layers.
+    """
 
     def answer(layers, tokens):
         i = np.arange(tokens)
@@ -562,7 +579,10 @@ def _whole(layers, tokens):
 
 
 def scale_queries(q, positions, alpha, length):
-    """Multiply queries by Llama 4's temperatures; return a tensor of the shape of q."""
+    """Multiply queries by Llama 4's temperatures; return a tensor of the shape of q.
+
+    ``alpha`` and ``length`` are the parameters of the temperature.
+    """
     tau = 1 + alpha * torch.log(1 + torch.floor((positions + 1) / length))
     return q * tau[:, None]
 
@@ -715,9 +735,11 @@ def _entropy(
     logits=lambda s, tau: tau * s,
     end=lambda h: h,
 ):
-    """Make a wrong ``entropies`` that computes 0 log 0, or has other logits.
+    """Make a wrong answer (a function) to the exercise ``entropies``.
 
-    ``end`` is applied to the entropies.
+    The exercise asks for entropies of attention weights. The weights a have the logits
+    ``logits(scores, tau)``, and the sum of a log a is NaN where a weight is 0. ``end``
+    is applied to the entropies.
     """
 
     def answer(scores, tau):

@@ -15,7 +15,8 @@ from posedu.numpy.stickbreaking import break_stick
 def pieces(a, b, c):
     """Return the pieces of a stick that three keys take, and the rest: four results.
 
-    The fractions a, b and c belong to the oldest, the middle and the newest key.
+    Each key takes a fraction of what is left: a is that of the oldest, b of the middle
+    and c of the newest key.
     """
     return a * (1 - b) * (1 - c), b * (1 - c), c, (1 - a) * (1 - b) * (1 - c)
 
@@ -288,9 +289,10 @@ def weights(z):
 
 
 def _break(z, where, passed):
-    """Return wrong stick-breaking weights, of other keys or with other factors.
+    """Return the weights of a wrong answer to the stick-breaking exercise ``weights``.
 
-    The weight is β_ij where ``where(i, j)``, times 1 − β of the keys ``passed(i, j)``.
+    The weight is β_ij times 1 − β of the keys ``passed(i, j)``, where ``where(i, j)``
+    is true, and 0 elsewhere. β is the sigmoid of the logits z.
     """
     beta = 1 / (1 + np.exp(-z))
     a = np.zeros_like(z)
@@ -319,9 +321,10 @@ def _down_the_column(z):
 
 
 def _by_rows(z, weights_of_row):
-    """Return wrong stick-breaking weights, computed row by row.
+    """Return the weights of a wrong answer to the stick-breaking exercise ``weights``.
 
-    ``weights_of_row`` maps the fractions of all keys before a query to their weights.
+    ``weights_of_row`` maps the fractions of all keys before a query, oldest first, to
+    their weights.
     """
     a = np.zeros_like(z)
     for i in range(1, len(z)):
@@ -532,7 +535,10 @@ Then check with one row: which key's weight is a plain $\sigma$?
 
 
 def remainder(z):
-    """Return the part of a stick that the keys of a row of logits leave, a float."""
+    """Return the part of a stick that all keys of one query leave, a float.
+
+    ``z`` are the logits of the keys.
+    """
     return float(np.exp(-np.logaddexp(0, z).sum()))
 
 
@@ -666,7 +672,7 @@ $\log(1 - \sigma(z))$ is minus a function with a name, which `np.logaddexp(0, z)
 
 
 def row_weights(z):
-    """Return the stick-breaking weights of one row of float32 logits, oldest first.
+    """Return one query's stick-breaking weights of float32 logits, oldest key first.
 
     The weights are computed in log space.
     """
@@ -693,7 +699,7 @@ def _row_by_difference(z):
 
 
 def _small_weights(keys):
-    """Return a row of logits: 0 for the oldest key, −17 for many nearer ones.
+    """Return one query's logits: 0 for the oldest key, −17 for ``keys`` nearer ones.
 
     The nearer keys each take almost nothing of the stick.
     """
@@ -867,7 +873,8 @@ For softplus take the larger of $z$ and 0 out of the logarithm.
 def attend(q, k, v, attend_current):
     """Return the stick-breaking attention outputs of one head, ``[tokens, d]``.
 
-    The remainder of each stick is dropped.
+    The remainder of each stick is dropped. With ``attend_current`` a query's own key
+    takes part.
     """
     z = q @ k.T / q.shape[-1] ** 0.5
     before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
@@ -907,9 +914,11 @@ def _attend_case(tokens, attend_current):
 
 
 def _masked(cost=None, weight=None):
-    """Make a wrong ``attend`` that lets later keys cost or weigh something.
+    """Make a wrong answer (a function) to the exercise ``attend``.
 
-    ``cost=False`` leaves out the mask on the costs, ``weight=False`` on the weights.
+    The exercise asks for stick-breaking attention outputs. ``cost=False`` leaves out
+    the causal mask on the keys' costs −log(1 − β), ``weight=False`` the mask on the
+    weights.
     """
 
     def answer(q, k, v, attend_current):
@@ -961,9 +970,10 @@ def _softmax(q, k, v, attend_current):
 
 
 def _by_products(left):
-    """Make a wrong ``attend`` whose weights are β times ``left(1 − β)``.
+    """Make a wrong answer (a function) to the exercise ``attend``.
 
-    β are the fractions of the visible keys, and 0 for all others.
+    The exercise asks for stick-breaking attention outputs. The weights are β times
+    ``left(1 − β)``. β are the fractions of the visible keys, and 0 for all other keys.
     """
 
     def answer(q, k, v, attend_current):
@@ -1156,8 +1166,8 @@ Is the mask `tril(0)` or `tril(-1)`?
 def keys_needed(z, share):
     """Return the number of keys until at most ``share`` of the stick is left.
 
-    The keys break the stick from the nearest on. If all keys leave more, all of them
-    are needed.
+    The keys of one query, with logits ``z``, break the stick from the nearest on. If
+    all keys leave more, all keys are needed.
     """
     left = np.exp(-np.logaddexp(0, z[::-1]).cumsum())
     return int(min((left > share).sum() + 1, len(z)))

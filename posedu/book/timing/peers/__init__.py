@@ -1,7 +1,7 @@
 """Timing of published libraries' encodings and of the same encodings in posedu.
 
-The libraries are imported on use, and a missing one is reported; ``pip install
-posedu[peers]`` installs them.
+The libraries are imported on use, and a missing library is reported; ``pip install
+posedu[peers]`` installs all of them.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,11 @@
 """Timing of attention with biases or relative vectors, by libraries and by posedu.
 
 The forward of attention is timed without projections: q, k and v are given, ``[1,
-heads, L, d]``, and all implementations have the same parameters. Products that belong
-to the encoding are included: Inkling's r, Transformer-XL's and DeBERTa's vectors. A
-mask or a bias that a library makes once for all layers is made beforehand and does not
-count in its peak memory. Our implementation makes everything in every call.
+heads, L, d]``, and all implementations have the same parameters. Products that compute
+an encoding's own vectors are included: Inkling's r, the projected position vectors of
+Transformer-XL and DeBERTa. A mask or a bias that a library makes once for all layers is
+made beforehand and does not count in the library's peak memory. posedu makes everything
+in every call.
 """
 
 import re
@@ -46,7 +47,12 @@ Core = Callable[[Any, Tokens], dict[str, Run]]
 
 @dataclass(frozen=True)
 class Match:
-    """An encoding's configuration that libraries implement, and these libraries."""
+    """An encoding's configuration that libraries implement, and these libraries.
+
+    ``variant`` is the configuration. ``libraries`` maps a library's name to a function
+    that prepares the library's attention with the encoding's parameters. ``causal``
+    says whether that attention is causal.
+    """
 
     variant: Variant
     libraries: Mapping[str, Core]
@@ -99,7 +105,7 @@ def draw(
     """Return an encoding module with random parameters, and random q, k and v.
 
     Scaled inner products and all parameters have standard deviation 1, except for a
-    projection's weights: theirs is divided by the root of its width.
+    projection's weights, where it is one over the root of the projection's width.
     """
     match = MATCHES[name]
     encoding = CATALOG[name].make(match.variant, d=d, heads=heads, tokens=length)
@@ -124,7 +130,10 @@ def draw(
 
 
 def routes_of(encoding: Encoding) -> Iterator[str]:
-    """Yield the names of attention's routes that support the encoding."""
+    """Yield the names of the routes that support an encoding.
+
+    A route is one of posedu's implementations of attention, such as ``"eager"``.
+    """
     for route in ROUTES:
         try:
             yield choose_route(encoding, route)
@@ -133,7 +142,11 @@ def routes_of(encoding: Encoding) -> Iterator[str]:
 
 
 def by_ours(encoding: Encoding, tokens: Tokens) -> dict[str, Run]:
-    """Return functions that compute our attention, by each route that supports it."""
+    """Return functions that compute posedu's attention, by the names of routes.
+
+    A route is an implementation of attention, such as ``"eager"``; all routes that
+    support the encoding are included.
+    """
 
     def run_with(route: str) -> Run:
         return lambda: attend(
@@ -178,7 +191,10 @@ def exact_rows(
 
 
 def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
-    """Return an attention output's relative error (Euclidean norm) at some queries."""
+    """Return the relative error (Euclidean norm) of attention outputs at ``rows``.
+
+    ``rows`` are indices of queries, ``exact`` their exact outputs.
+    """
     error = to_numpy(out[0][:, rows]) - exact
     return float(np.linalg.norm(error) / np.linalg.norm(exact))
 
@@ -187,10 +203,12 @@ def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
 def refusals(
     name: str, libraries: Mapping[str, Core], device: str | torch.device = "cpu"
 ) -> dict[str, str]:
-    """Return the libraries that are missing or compute something else, and the reasons.
+    """Return the reasons why libraries cannot be compared, by the library's name.
 
-    A library computes the same if it agrees with the reference implementation in half
-    of the digits of float32.
+    A library may be missing, or may compute something else than the reference
+    implementation: it agrees in fewer than half of the digits of float32.
+    ``libraries`` maps names to functions that prepare a library's attention with the
+    encoding's parameters.
     """
     encoding, tokens = draw(name, **CHECKED, device=device)
     rows, exact = exact_rows(name, encoding, tokens)
@@ -220,14 +238,15 @@ def time_attention(
     save_to: str | Path | None = None,
     keep: bool = False,
 ) -> Timing:
-    """Time attention with an encoding, ours by every route and the libraries' own.
+    """Time attention with an encoding, by posedu and by the libraries that have it.
 
-    The task is ``causal`` or ``bidirectional``, as the libraries' models are; the limit
-    is PyTorch's attention of the same q, k and v without a bias. The route ``"flex"``
-    is compiled; every other call is timed eager and compiled. The error is the
-    difference from the reference implementation with the same parameters, for 8 evenly
-    spread queries. A library that computes something else is recorded as missing, with
-    its error.
+    posedu's attention is timed by each of its routes (implementations of attention)
+    that support the encoding. The task is ``causal`` or ``bidirectional``, as the
+    libraries' models are. The limit, to whose time all are compared, is PyTorch's
+    attention of the same q, k and v without a bias. The route ``"flex"`` is compiled;
+    every other call is timed eager and compiled. The error is the difference from the
+    reference implementation with the same parameters, for 8 evenly spread queries. A
+    library that computes something else is recorded as missing, with its error.
 
     Parameters are those of :func:`posedu.book.timing.time_encoding`. Everything that
     the process had compiled before is reset.

@@ -29,8 +29,9 @@ FARTHEST = 2**20  # the error of a table is measured below this position
 class Peer:
     """A published library's RoPE for one head dimension.
 
-    ``table`` returns cosines and sines of positions, in float32. ``prepare`` takes q
-    and k, makes the tables, and returns the call that rotates q and k.
+    ``layout`` says which features the library pairs. ``table`` returns cosines and
+    sines of positions, in float32. ``prepare`` takes q and k, makes the tables, and
+    returns a function that rotates q and k.
     """
 
     layout: str
@@ -157,11 +158,12 @@ def time_rope(
 ) -> Timing:
     """Time RoPE on q and k ``[1, heads, L, d]``, ours and the libraries', forward.
 
-    In the task ``rotate``, tables are made beforehand; the limit is a copy of q and k,
-    and ``a fresh copy`` shows the cost of allocating the result. In the task ``table``,
-    cosines and sines of L positions are computed in float32; the limit is a fill of as
-    many numbers as our table has, and the error is the largest error of a cosine for L
-    positions spread evenly below 2²⁰.
+    In the task ``rotate``, tables of cosines and sines are made beforehand; the limit,
+    to whose time all are compared, is a copy of q and k, and ``a fresh copy`` shows the
+    cost of allocating the result. In the task ``table``, cosines and sines of L
+    positions are computed in float32; the limit is a fill of as many numbers as our
+    table has, and the error is the largest error of a cosine for L positions spread
+    evenly below 2²⁰.
 
     Parameters are those of :func:`posedu.book.timing.time_encoding`. Everything that
     the process had compiled before is reset.

@@ -1,9 +1,9 @@
-"""Attention of transformers with an encoding's parameters.
+"""Attention modules of the library transformers, with parameters of our encodings.
 
-Each function takes our module and the tokens, and returns calls of the library's own
-modules, by kernel. Their projections are replaced, so that they return the given
-queries, keys and values. Everything that the library makes once for all layers is made
-beforehand.
+Each function takes our encoding and the tokens, and returns functions that call a
+module of the library, by the library's kernel: ``"sdpa"`` or ``"eager"``. The module's
+projections are replaced, so that they return the given queries, keys and values.
+Everything that the library makes once for all layers is made beforehand.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ KERNELS = ("sdpa", "eager")  # the library's own names, its default first
 
 
 class Given(nn.Module):
-    """Replacement of a projection: a module that returns a given tensor."""
+    """Replacement of a projection in a library's module; it returns a given tensor."""
 
     def __init__(self, tensor: Tensor):
         super().__init__()
@@ -31,9 +31,10 @@ class Given(nn.Module):
 
 
 def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """Return BLOOM's attention by kernel; the ALiBi tensor is made beforehand.
+    """Return BLOOM's attention as a function, by kernel (``"eager"`` alone).
 
-    This attention also adds a residual, here zeros.
+    The ALiBi tensor is made beforehand. BLOOM's attention also adds a residual, here
+    zeros.
     """
     from transformers import BloomConfig
     from transformers.models.bloom import modeling_bloom as library
@@ -51,9 +52,10 @@ def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """Return T5's decoder attention by kernel; its bias is made beforehand.
+    """Return T5's decoder attention as functions, by kernel.
 
-    T5 also makes the bias in the first layer only and shares it with later layers.
+    The bias is made beforehand, because T5 itself makes it in the first layer only and
+    shares it with later layers.
     """
     from transformers import T5Config
     from transformers.models.t5.modeling_t5 import T5Attention
@@ -83,7 +85,10 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 
 
 def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
-    """Return wav2vec2-BERT's attention by kernel, with Shaw's relative key vectors."""
+    """Return wav2vec2-BERT's attention as functions, by kernel.
+
+    Its relative vectors of keys are Shaw's; it has none of values.
+    """
     from transformers import Wav2Vec2BertConfig
     from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as library
 
@@ -110,9 +115,10 @@ def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
 
 
 def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
-    """Return XLNet's bidirectional attention by kernel.
+    """Return XLNet's bidirectional attention as a function, by kernel.
 
-    The sinusoids are made beforehand, their projection W_R r in every call.
+    The only kernel is ``"eager"``. The sinusoids are made beforehand, their projection
+    W_R r in every call.
     """
     from transformers import XLNetConfig, XLNetModel
 
@@ -137,9 +143,10 @@ def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
 
 
 def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
-    """Return DeBERTa-v2's attention by kernel, with separate projections of the table.
+    """Return DeBERTa-v2's attention as a function, by kernel (``"eager"`` alone).
 
-    The table and the row index of each offset are made beforehand.
+    Queries and keys have separate projections of the table of position vectors. The
+    table and the row index of each offset are made beforehand.
     """
     from transformers import DebertaV2Config
     from transformers.models.deberta_v2 import modeling_deberta_v2 as library
@@ -172,7 +179,10 @@ def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """Return Inkling's global attention by kernel, without norms and convolutions."""
+    """Return Inkling's global attention as functions, by kernel.
+
+    Norms and convolutions are left out.
+    """
     from transformers.models.inkling import InklingTextConfig
     from transformers.models.inkling.modeling_inkling import InklingAttention
 
@@ -218,7 +228,10 @@ def _by_head(flat: Tensor, heads: int) -> Tensor:
 
 
 def _causal(config: Any, x: Tensor, kernel: str) -> Tensor | None:
-    """Return a causal mask as the library makes it, once for all layers of a model."""
+    """Return a causal mask as transformers makes it, once for all layers of a model.
+
+    The mask is None if the kernel needs none.
+    """
     from transformers.masking_utils import create_causal_mask
 
     config._attn_implementation = kernel

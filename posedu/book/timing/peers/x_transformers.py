@@ -1,6 +1,7 @@
-"""Attention of x-transformers with an encoding's parameters.
+"""Attention of the library x-transformers, with parameters of our encodings.
 
-Each function takes our module and the tokens, and returns calls by kernel. The library
+Each function takes our encoding and the tokens, and returns functions that compute the
+library's attention, by the library's kernel: ``"flash"`` or ``"eager"``. The library
 makes its bias in every layer, except for ALiBi's, which it caches. Logits are scaled as
 ours are, by the library's own keyword.
 """
@@ -15,7 +16,10 @@ from posedu.torch.encoding import Tokens
 
 
 def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """Return x-transformers' attention with ALiBi by kernel; its bias is cached."""
+    """Return x-transformers' attention with ALiBi as functions, by kernel.
+
+    The library caches the bias.
+    """
     from x_transformers.x_transformers import AlibiPositionalBias
 
     heads, length = tokens.q.shape[1:3]
@@ -24,7 +28,10 @@ def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """Return x-transformers' attention with the causal T5 bias by kernel."""
+    """Return x-transformers' attention with T5's bias as functions, by kernel.
+
+    The bias is that of causal attention.
+    """
     from x_transformers.x_transformers import RelativePositionBias
 
     heads, length = tokens.q.shape[1:3]
@@ -40,9 +47,10 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """Return x-transformers' attention with Inkling's relative projection by kernel.
+    """Return x-transformers' attention with Inkling's bias as functions, by kernel.
 
-    The bias that the library can add to the projection is left out.
+    The library calls the bias a relative projection. Its own additive bias, which the
+    library can add to that projection, is left out.
     """
     from x_transformers.x_transformers import RelativeProjPositionalBias
 
@@ -60,7 +68,10 @@ def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
 def _calls_with_bias(
     encoding: Encoding, tokens: Tokens, bias: Callable[[], Tensor]
 ) -> dict[str, Run]:
-    """Return x-transformers' causal attention with a bias, by kernel (flash, eager)."""
+    """Return x-transformers' causal attention as functions, by kernel (flash, eager).
+
+    ``bias`` returns the bias of all logits; it is called in every call.
+    """
     from x_transformers.attend import Attend
 
     heads, scale = tokens.q.shape[1], encoding.scale(tokens.d)

@@ -1,0 +1,72 @@
+"""Tensors that grow along an axis in place, in memory that is reserved for them."""
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from posedu.torch._tensors import can_read, is_wrapped
+
+
+class Reserve:
+    """Memory that holds a tensor, with room for more along one axis.
+
+    Caches that were copied from each other share it. Numbers that were written once
+    are never overwritten: a tensor grows in place only if it ends where the written
+    part of the memory ends; any other is copied to new memory first.
+    """
+
+    def __init__(self, like: Tensor, axis: int, capacity: int):
+        shape = (*like.shape[:axis], capacity, *like.shape[axis + 1 :])
+        self.memory = like.new_empty(shape)
+        self.axis = axis
+        self.written = 0
+
+    def append(self, new: Tensor) -> None:
+        """Write ``new`` after the written part."""
+        end = self.written + new.shape[self.axis]
+        self.memory.narrow(self.axis, self.written, new.shape[self.axis]).copy_(new)
+        self.written = end
+
+    def newest(self, count: int) -> Tensor:
+        """Return the last ``count`` written entries, as a view."""
+        return self.memory.narrow(self.axis, self.written - count, count)
+
+    def can_extend(self, t: Tensor, by: int) -> bool:
+        """Return whether ``t`` is the end of the written part, with room for more."""
+        memory, axis = self.memory, self.axis
+        if self.written + by > memory.shape[axis] or t.stride() != memory.stride():
+            return False
+        if memory.is_inference() and not torch.is_inference_mode_enabled():
+            return False
+        start = self.written - t.shape[axis]
+        step = memory.stride(axis) * memory.itemsize
+        return t.data_ptr() == memory.data_ptr() + start * step
+
+
+def grown(
+    t: Shaped[Tensor, "*shape"],
+    new: Shaped[Tensor, "*new_shape"],
+    axis: int,
+    reserve: Reserve | None,
+    capacity: int | None,
+) -> tuple[Shaped[Tensor, "*grown_shape"], Reserve | None]:
+    """Append ``new`` to ``t``; return the result and the memory that holds it, if any.
+
+    Where gradients are recorded, and under compilers and transforms, the result is a
+    new tensor without room. Otherwise it is a view of ``reserve``, or of new memory for
+    ``capacity`` entries, by default twice as many as there are.
+    """
+    if torch.is_grad_enabled() or any(map(_is_special, (t, new))):
+        return torch.cat((t, new), axis), None
+    total = t.shape[axis] + new.shape[axis]
+    if reserve is None or not reserve.can_extend(t, new.shape[axis]):
+        room = 2 * total if capacity is None or capacity < total else capacity
+        reserve = Reserve(t, axis, room)
+        reserve.append(t)
+    reserve.append(new)
+    return reserve.newest(total), reserve
+
+
+def _is_special(t: Tensor) -> bool:
+    """Return whether ``t`` has no memory of its own that could be written."""
+    return not can_read(t) or is_wrapped(t)
