@@ -176,7 +176,11 @@ def require_bool(name: str, value: bool) -> bool:
 
 
 def require_fourier_dim(fourier_dim: int | None, d: int) -> int:
-    """Return ``fourier_dim`` (default ``d``) if even and at least ``d``, else raise."""
+    """Return ``fourier_dim`` (default ``d``) if even and at least ``d``, else raise.
+
+    FoPE takes its frequencies from this number of features, ``d`` is the head
+    dimension.
+    """
     d = require_dimension("d", d)
     if fourier_dim is None:
         return d
@@ -218,7 +222,10 @@ def require_stretch(name: str, value: float) -> float:
 
 
 def require_room(tokens: int, name: str, limit: int) -> None:
-    """Raise unless ``tokens`` different positions from 0 fit below ``limit``."""
+    """Raise if there are more tokens than positions from 0 to ``limit`` − 1.
+
+    ``tokens`` is the number of tokens; ``name`` names ``limit`` in the error.
+    """
     if tokens > limit:
         raise ValueError(f"{name} must be at least {tokens}, the tokens, got {limit}")
 
@@ -250,7 +257,11 @@ def require_order(low: str, lower: float, high: str, higher: float) -> None:
 
 
 def require_pair(name: str, value: int, pairs: int) -> int:
-    """Return ``value``, an index of ``pairs`` pairs, if it is in range, else raise."""
+    """Return ``value``, the index of one of ``pairs`` feature pairs, or raise.
+
+    Valid are the integers from 0 to ``pairs`` − 1; ``name`` names the argument in
+    errors.
+    """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if not 0 <= value < pairs:
@@ -259,7 +270,10 @@ def require_pair(name: str, value: int, pairs: int) -> int:
 
 
 def require_index(name: str, value: int) -> int:
-    """Return ``value``, the first position's index, if it is 0 or 1, else raise."""
+    """Return ``value``, the number that an index (of positions or terms) counts from.
+
+    Raises unless it is 0 or 1.
+    """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value not in (0, 1):
@@ -368,7 +382,11 @@ def require_heads(heads: int, kv_heads: int) -> int:
 
 
 def require_reach(past: int, future: int) -> int:
-    """Return the number of query–key offsets from ``past`` to −``future``, or raise."""
+    """Return the number of query–key offsets from ``past`` to −``future``, or raise.
+
+    Raises unless both are integers of at least 0. An offset is query position minus key
+    position.
+    """
     for name, reach in (("past", past), ("future", future)):
         if isinstance(reach, bool) or not isinstance(reach, Integral):
             raise TypeError(f"{name} must be an integer, got {reach!r}")
@@ -395,7 +413,12 @@ def require_limit(limit: float | None, has_scale: bool) -> None:
 
 
 def require_temperature(floor: float | None, alpha: float) -> None:
-    """Raise unless Inkling's ``floor`` is positive or ``None`` and ``alpha`` finite."""
+    """Raise unless the parameters of Inkling's temperature are valid.
+
+    The temperature is the factor 1 + ``alpha`` · log(max(1, (i + 1)/``floor``)) of
+    query i's logits. ``alpha`` must be finite, ``floor`` above 0 or ``None`` (no
+    temperature).
+    """
     require_finite("alpha", alpha)
     if floor is not None and require_not_negative("floor", floor) == 0:
         raise ValueError("floor must be positive, or None for no temperature, got 0")
@@ -489,7 +512,11 @@ def require_block(block: int) -> int:
 
 
 def require_decay(gamma: float, scale_base: float, center: float) -> None:
-    """Raise unless xPos's γ and B are above 0 and ``center`` is finite."""
+    """Raise unless the parameters of xPos's exponential decay are valid.
+
+    γ (``gamma``) and B (``scale_base``) must be above 0, and ``center``, the position
+    at which the decay's factor is 1, must be finite.
+    """
     require_positive("gamma", gamma)
     require_positive("scale_base", scale_base)
     require_finite("center", center)
@@ -505,9 +532,10 @@ def require_image_dim(image_dim: int, d: int | None = None) -> int:
 
 
 def require_sections(sections: Sequence[int], order: SectionOrder) -> tuple[int, ...]:
-    """Return ``sections``, numbers of pairs per axis, if ``order`` allows them.
+    """Return ``sections``, the number of feature pairs of each axis, or raise.
 
-    Raises otherwise.
+    ``order`` is the rule that says which pairs belong to which axis. Raises for numbers
+    that the rule does not allow, or if there is no pair.
     """
     require_choice("order", order, SectionOrder)
     if isinstance(sections, str) or not isinstance(sections, Iterable):

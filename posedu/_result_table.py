@@ -1,4 +1,4 @@
-"""Tables of results, shown as text or HTML and saved as JSON files."""
+"""Tables of measured or compared numbers, shown as text or HTML, saved as JSON."""
 
 import html
 import json
@@ -12,10 +12,10 @@ from uuid import uuid4
 
 
 class Table:
-    """Base class of tables of results: a caption, a head and rows of cells."""
+    """Base class of tables of results: a caption, column heads and rows of cells."""
 
     def caption(self) -> str:
-        """Return the table's caption: contents, and the machine that measured them."""
+        """Return the caption: what the table holds, and what machine measured it."""
         raise NotImplementedError
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -49,7 +49,10 @@ class Table:
         )
 
     def under(self, line: str) -> "Folded":
-        """Return the table folded under a line that states the result."""
+        """Return this table folded under ``line``, which states the table's result.
+
+        On a web page a click on the line opens the table.
+        """
         return Folded(line, self)
 
 
@@ -90,7 +93,11 @@ def require_writable(path: str | Path) -> None:
 
 @contextmanager
 def reading(path: str | Path, expected: str) -> Iterator[None]:
-    """Raise a ValueError that names the file if what is read in it is not expected."""
+    """Within the ``with`` block, turn errors of reading ``path`` into a ValueError.
+
+    The message names the file and says that it is not ``expected``, such as "a saved
+    table".
+    """
     try:
         yield
     except (

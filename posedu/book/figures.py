@@ -127,9 +127,10 @@ def _ink(figure: Canvas) -> None:
 
 @dataclass(frozen=True)
 class _Columns(Table):
-    """Table of named columns of text; ``text`` is its caption.
+    """Table of named columns of text, shown as HTML in a notebook.
 
-    ``wrapped`` are the names of the columns whose cells may break into lines.
+    ``text`` is its caption. ``wrapped`` are the names of the columns whose cells may
+    break into lines.
     """
 
     text: str
@@ -239,8 +240,8 @@ def image(
 ) -> Figure:
     """Draw an array of positive and negative numbers as an image with a color bar.
 
-    White is 0, the first row is at the top, and NaN is hatched. ``value_label`` is the
-    color bar's label.
+    White is 0, the first row is at the top, and NaN is hatched. ``value_label`` says
+    beside the color bar what the numbers are.
     """
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()

@@ -36,7 +36,7 @@ Part = tuple[str, str]
 
 
 def parts(names: Sequence[str] = tuple(CATALOG)) -> list[Part]:
-    """Return what to run for the named encodings, as (kind, name) pairs, in order.
+    """Return the results to make for the named encodings, as (kind, name) pairs.
 
     The kinds are ``crosscheck`` (comparison of the implementations), ``timing``, and
     ``peers`` (timing of libraries), for encodings that published libraries have.
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _runs(
     device: torch.device, options: argparse.Namespace
 ) -> dict[str, Callable[..., CrossCheck | Timing]]:
-    """Return a function for each kind of result: cross-check, timing, peers.
+    """Return a function that makes each kind of result: cross-check, timing, peers.
 
     The functions take an encoding's name and ``save_to``, the result's file. ``peers``
     are timings of published libraries; ``options`` are those of the command line.

@@ -269,7 +269,7 @@ def _shape(value: Any) -> Any:
 
 
 def _entries(value: Any) -> list[sp.Expr]:
-    """Return all entries of an expression, a matrix or a list of these, in order."""
+    """Return all entries of an expression, a matrix or a list of these, as one list."""
     if isinstance(value, list | tuple):
         return [entry for item in value for entry in _entries(item)]
     return list(value) if isinstance(value, sp.MatrixBase) else [_expression(value)]
@@ -314,9 +314,9 @@ def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
 
 
 def _display_use(display: Any, table: Table) -> float:
-    """Return the largest left side over right side of the displayed inequalities.
+    """Return the largest ratio, left over right side, of the displayed inequalities.
 
-    ``table`` has the values of their symbols.
+    ``display`` is the formula, ``table`` has the values of its symbols.
     """
     uses = []
     for sign, left, right in sides(display, table):
@@ -353,7 +353,7 @@ def _refused(
 def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> bool:
     """Return whether ``fails`` is true of a mutant, or raises an error for it.
 
-    ``display`` is the mutant, a changed copy of a formula, ``table`` has the values of
+    A mutant is a changed copy of a formula: ``display``. ``table`` has the values of
     its symbols.
     """
     try:
@@ -365,7 +365,8 @@ def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> b
 def _is_unequal(display: Any, table: Table) -> bool:
     """Return whether a displayed equation's sides differ at fixed numbers.
 
-    The numbers take the place of symbols that remain in the values of the table.
+    ``table`` has the values of the equation's symbols. Fixed numbers take the place of
+    those symbols that remain in these values.
     """
     return any(
         _shape(left) != _shape(right)

@@ -27,10 +27,11 @@ KEPT_MEMORY = MappingProxyType(
 def provenance(
     device: torch.device, seed: int, libraries: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a result's date, device, threads, memory, seed, commit and versions.
+    """Return how a result is made: date, device, threads, seed, commit and versions.
 
-    ``memory`` says whether the process keeps freed memory (:func:`keep_memory`).
-    ``libraries`` are packages whose versions are listed besides posedu's own ones.
+    The entry ``memory`` says whether the process keeps freed memory
+    (:func:`keep_memory`). ``libraries`` are packages whose versions are listed besides
+    posedu's own ones.
     """
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -92,7 +93,7 @@ def _device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """Return posedu's git commit, with "+" if files have changed; None if unknown."""
+    """Return posedu's git commit, with "+" if files differ from it; None if unknown."""
     return _installed_commit() or _checked_out_commit()
 
 

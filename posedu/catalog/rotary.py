@@ -19,7 +19,7 @@ def _block(variant: Variant) -> int:
 
 
 def _block_per_axis(variant: Variant) -> int:
-    """Return the size of two rotated blocks, one for each axis of positions.
+    """Return twice the block size, for two axes with at least one rotated block each.
 
     ``variant`` is the configuration, a set of options of the encoding.
     """

@@ -1,4 +1,7 @@
-"""Compare the three implementations of an encoding, forward and backward."""
+"""Compare the SymPy, NumPy and PyTorch implementations of an encoding with each other.
+
+Outputs (forward) and gradients (backward) are compared.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Sequence

@@ -4,10 +4,10 @@ Two computations of one formula never agree to the last bit. This module compute
 far apart they may be, a guaranteed bound: every number carries a bound on its own
 error, a :class:`Ball`, through attention and through its derivative. A sum of n
 products, in any order, is off by at most γₙ = n u / (1 − n u) times the sum of their
-sizes, where u is the unit roundoff. So the bound holds whatever a route sums first. It
-lets every rounding go the wrong way, which never happens: the bound of
-:mod:`posedu.crosscheck.attention_hooks` is statistical, this one is certain, and
-generous.
+sizes, where u is the unit roundoff. So the bound holds for every route (way to compute
+attention), in whatever order it sums. It lets every rounding go the wrong way, which
+never happens: the bound of :mod:`posedu.crosscheck.attention_hooks` is statistical,
+this one is certain, and generous.
 
 The derivative is written by hand. Let g be the gradient of the output, and z̄ the
 gradient that arrives at z. Then v̄ⱼ = Σᵢ aᵢⱼ m̄ᵢ and āᵢⱼ = m̄ᵢ · vⱼ; through the
@@ -113,9 +113,9 @@ def layer_and_gradient(
 ) -> tuple[Ball, Ball]:
     """Return attention's output y for x, and the gradient of ⟨g, y⟩ with respect to x.
 
-    ``w`` are the weights, and ``mask`` is true where a query may attend to a key. The
-    values are computed in float64; the error bounds are those of a dtype with unit
-    roundoff ``u``.
+    ``w`` are the layer's weights, ``g`` is the upstream gradient (that of a loss to y),
+    and ``mask`` is true where a query may attend to a key. The values are computed in
+    float64; the error bounds are those of a dtype with unit roundoff ``u``.
     """
     at = BallArithmetic(u)
     group = len(w.q) // len(w.k)
@@ -274,7 +274,10 @@ def _compare(
 
 
 def _projections(layer: Attention) -> Projections:
-    """Return an attention layer's weights as the reference's ``Projections``."""
+    """Return an attention layer's weights as NumPy arrays, separated by heads.
+
+    ``Projections`` holds the matrices of queries, keys, values and output.
+    """
 
     def by_heads(linear: torch.nn.Linear, axis: int) -> Array:
         return to_numpy(linear.weight.unflatten(axis, (-1, layer.d)))

@@ -146,10 +146,10 @@ def compare(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the implementations of one configuration on inputs of all ``SHAPES``.
+    """Compare the implementations of one configuration on inputs of several sizes.
 
-    ``variant`` is the configuration (set of options) of the encoding. Errors are added
-    to ``tally``.
+    The sizes are ``SHAPES``, from one to twelve tokens. ``variant`` is the
+    configuration (set of options) of the encoding. Errors are added to ``tally``.
     """
     for number, shape in enumerate(SHAPES):
         case = draw_case(tally, encoding, variant, shape, seed + DRAWS * number)
@@ -360,7 +360,7 @@ class Case:
     def with_implementation(
         self, implementation: Callable, keywords: Arrays, positions: np.ndarray
     ) -> "Case":
-        """Return a copy with the same inputs for ``implementation``, a NumPy function.
+        """Return a copy with equal inputs whose NumPy function is ``implementation``.
 
         ``keywords`` and ``positions`` replace those of the copied object.
         """
@@ -435,9 +435,10 @@ class Case:
         return float((result * self.upstream).sum())
 
     def _start(self, arithmetic: Arithmetic) -> np.ndarray:
-        """NumPy's result for the drawn inputs, cached by size and seed of errors.
+        """Return NumPy's result for the drawn inputs, with simulated roundings; cached.
 
-        The errors are those of the simulated roundings of ``arithmetic``.
+        ``arithmetic`` is the model of roundings. The cache has a result for each size
+        of rounding errors and seed.
         """
         if arithmetic.key not in self._at_start:
             result = self.reference(self.values, arithmetic.again())
@@ -520,7 +521,8 @@ class Case:
 class _Hooks(Case):
     """Inputs and implementations of an encoding that acts inside attention.
 
-    Attention is the function ``attend`` of each implementation.
+    Each implementation runs attention by a function ``attend``, which takes queries,
+    keys, values and the encoding.
     """
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -542,13 +544,17 @@ class _Hooks(Case):
 
     @property
     def attention(self) -> dict[str, bool]:
-        """Keyword arguments of ``attend``: whether attention is causal."""
+        """Keyword arguments with which each implementation of attention is called.
+
+        The only one is ``causal``, which says whether attention is causal.
+        """
         return {"causal": self.module.needs_causal or self.shape.is_grouped}
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """Return PyTorch's ``attend`` by every route that serves the encoding.
+        """Return PyTorch's attention by every route that serves the encoding.
 
-        A route is a way in which PyTorch computes attention, such as ``"sdpa"``.
+        A route is a way in which PyTorch computes attention, such as ``"sdpa"``. The
+        result has a function of the input tensors (by name) for each route.
         """
         served = [r for r in routes.ROUTES if self._serves(r)]
         if not (self.shape.is_grouped or trains_flex(device)):
@@ -580,7 +586,7 @@ class _Hooks(Case):
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run NumPy's ``attend`` on sequence number ``row`` of ``values``.
+        """Return NumPy's attention output for sequence number ``row`` of ``values``.
 
         ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
         roundings.
@@ -600,7 +606,7 @@ class _Hooks(Case):
         )
 
     def exact_row(self, values: Arrays, row: int):
-        """Run SymPy's ``attend`` on sequence number ``row`` of ``values``.
+        """Return SymPy's attention output for sequence number ``row`` of ``values``.
 
         ``values`` are inputs and parameters by name. The logits are evaluated to
         numbers first, which makes the run faster.

@@ -55,8 +55,9 @@ class Row:
 class Tally:
     """Largest errors of each kind of comparison, and the number of redrawn inputs.
 
-    A kind is explained at :class:`Row`. Inputs are redrawn if they are next to a kink,
-    a point where a result has no derivative.
+    A kind is a pair of implementations, what is compared (output or gradient), a device
+    and a dtype. Inputs are redrawn if they are next to a kink, a point where a result
+    has no derivative.
     """
 
     def __init__(self):

@@ -388,8 +388,8 @@ def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, floa
     """NumPy's slopes along ``line`` for the inputs of each dtype, with their errors.
 
     ``line`` is a direction of the parameters; ``given`` holds inputs and upstream
-    gradient, rounded to each dtype. All dtypes are computed at once, since the cost is
-    in the table, not the product.
+    gradient, rounded to each dtype. All dtypes are computed at once, since most of the
+    time is taken by the tables of cosines and sines, which they share.
     """
     pair = at.pair
     x, gradient = (np.stack(each) for each in zip(*given.values(), strict=True))
@@ -483,9 +483,10 @@ def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
 
 
 def _sizes(encoding: EncodingRecord, variant: Variant) -> list[int]:
-    """Head dimensions to test: two units, and ``SIZES`` rounded up to whole units.
+    """Return the head dimensions to test, each a multiple of the encoding's unit.
 
-    A unit is the number that the head dimension must be a multiple of.
+    The unit is the number that the head dimension must be a multiple of. The dimensions
+    are two units, and 1, 2, 64 and 128 (``SIZES``) rounded up to whole units.
     """
     unit = encoding.divisor(variant)
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})

@@ -63,8 +63,9 @@ def weight_errors(
     Parameters
     ----------
     methods
-        Function of the log gates and ``rows`` that returns the bias of the last rows,
-        computed by several methods, by name.
+        Function of the log gates and ``rows`` that returns a dictionary: for each
+        method, a way to compute the bias, the bias ``[rows, keys]`` of the last
+        queries.
     lengths
         Numbers of tokens, each at least ``rows``.
     gate_bias

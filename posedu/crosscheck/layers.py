@@ -1,4 +1,4 @@
-"""Run of several layers whose positions change, with any implementation's attention."""
+"""Attention in several layers, each of which changes the next layer's positions."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,11 @@ def run_layers(
 ) -> Any:
     """Return the attention output of the last of ``layers`` layers.
 
-    ``steps`` is the attention of one implementation, ``hooks`` is the encoding in that
-    implementation, and ``options`` are further arguments of ``steps``. All layers have
-    equal queries, keys, values and MLP output, so that a layer differs from the layer
-    before by its positions alone.
+    ``steps`` is the attention function of one implementation, which returns attention
+    weights and output; ``hooks`` is the encoding in that implementation, which computes
+    each layer's positions; and ``options`` are further arguments of ``steps``. All
+    layers have equal queries, keys, values and MLP output, so that a layer differs from
+    the layer before by its positions alone.
     """
     positions = hooks.locate(positions, mlp_output)
     for _ in range(layers - 1):

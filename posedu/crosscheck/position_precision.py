@@ -1,4 +1,4 @@
-"""Errors of tables of cosines and sines, by position."""
+"""Errors of a position's features, such as cosines and sines, by position."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,7 +19,11 @@ def error_by_position(
     *,
     window: int = 512,
 ) -> dict[str, Float[Array, "limits"]]:
-    """Return each table's largest error in a window of positions before each limit.
+    """Return the largest error of each table of position features before each limit.
+
+    A table has a row for each position, such as cosines and sines of the position's
+    angles. The result has for each table's name an array with the error in a window of
+    positions before each limit.
 
     Parameters
     ----------
@@ -27,7 +31,7 @@ def error_by_position(
         Functions by name, each from integer positions to a table
         ``[positions, features]``.
     exact
-        Function from NumPy positions to the same table in float64.
+        Function from NumPy positions to the right table, in float64.
     limits
         A window holds the positions from ``limit - window`` (at least 0) to
         ``limit - 1``.

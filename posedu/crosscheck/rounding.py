@@ -65,7 +65,7 @@ class Arithmetic:
 
     @property
     def exact(self) -> "Arithmetic":
-        """Error-free arithmetic that adds its decisions at kinks to this one's.
+        """Arithmetic without errors that records its decisions in this object's list.
 
         A decision is the side of a kink (a point without a derivative) that a number is
         on.
@@ -130,10 +130,11 @@ class Arithmetic:
         return self.wrap(x + self.errors(x, self.stored))
 
     def hooks(self, hooks: Hooks) -> Hooks:
-        """Return ``hooks`` with the results that may be stored rounded at random.
+        """Return a copy of ``hooks`` whose results have random rounding errors.
 
-        Hooks are the functions by which an encoding acts on attention. Those in
-        ``STORED_HOOKS`` are rounded by :meth:`store`.
+        Hooks are the functions by which an encoding acts on attention. Only those in
+        ``STORED_HOOKS`` get errors: an implementation may store their results in the
+        dtype.
         """
 
         def storing(hook: Callable) -> Callable:
@@ -212,9 +213,10 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _arithmetic(leaves) -> Arithmetic:
-    """Model of roundings for an operation, from those of the arrays in ``leaves``.
+    """Return the model of roundings for an operation on the arrays in ``leaves``.
 
-    If exact and inexact arrays mix, the inexact model is taken.
+    Each :class:`Rounded` array has a model. If exact and inexact arrays mix, the
+    inexact model is taken.
     """
     first, *others = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
     if all(other is first for other in others):

@@ -153,7 +153,7 @@ def row_bound(logits: Float[Tensor, "rows keys"]) -> float:
 def _true(
     logits: Float[Tensor, "rows keys"],
 ) -> tuple[Float[Array, "rows keys"], Float[Array, "rows keys"]]:
-    """Stick-breaking weights, and softplus sums from each key on, in float64."""
+    """Return float64 stick-breaking weights, and sums of softplus from each key on."""
     z = logits.double()
     spent = _summed_outwards(torch.logaddexp(z, torch.zeros_like(z)))
     return to_numpy((z - spent).exp()), to_numpy(spent)

@@ -83,7 +83,7 @@ def softmax(
 ) -> Float[Array, "*rows keys"]:
     """Weights proportional to exp(logit) over the keys that ``mask`` allows.
 
-    A row with no allowed key gets zeros. Equation ``def-softmax``.
+    A query with no allowed key gets zeros. Equation ``def-softmax``.
     """
     logits = require_floats("logits", logits)
     if mask is None:
@@ -194,8 +194,9 @@ def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
 class Steps(NamedTuple):
     """Intermediate results of attention: hook arguments, logits, weights and output.
 
-    ``tokens`` are the arguments that attention passes to an encoding's hooks; ``out``
-    is the output of all heads, before the output projection.
+    ``tokens`` are the arguments that attention passes to an encoding's hooks (functions
+    by which the encoding acts on attention); ``out`` is the output of all heads, before
+    the output projection.
     """
 
     tokens: Tokens
@@ -223,7 +224,8 @@ def steps(
         With fewer key-value heads than query heads, each key-value head serves a group
         of neighboring query heads.
     hooks
-        The encoding's hooks; by default plain attention without positions.
+        The encoding's hooks (functions that attention calls); by default plain
+        attention without positions.
     positions
         Finite reals, ``[tokens]``, or ``[tokens, *axes]`` for an encoding whose
         positions have several numbers. Default 0, 1, 2, …
@@ -295,8 +297,8 @@ def attend(
     """Attention output of given queries, keys and values, without projections.
 
     With ``causal`` no query attends to a later key. The output is ``out`` of
-    :func:`steps`, which explains the other arguments and the errors. Equation
-    ``def-hooks``.
+    :func:`steps`, which explains the other arguments and the errors. The encoding acts
+    by ``hooks``, functions that attention calls. Equation ``def-hooks``.
     """
     q = require_floats("q", q)
     if q.ndim != 3:
@@ -328,9 +330,9 @@ def attention(
         True where query i may attend to key j, for example :func:`causal_mask`.
         Default ``None``: every query attends to every key.
     hooks
-        The encoding's hooks; by default plain attention without positions. The hooks
-        ``locate``, ``embed``, ``enter`` and ``update`` are not called here, only in
-        :func:`stack`.
+        The encoding's hooks (functions that attention calls); by default plain
+        attention without positions. The hooks ``locate``, ``embed``, ``enter`` and
+        ``update`` are not called here, only in :func:`stack`.
 
     Returns
     -------
@@ -393,8 +395,8 @@ def stack(
     layers
         Projections and MLP of each layer; the MLP is a function of hidden vectors.
     hooks
-        One encoding's hooks for all layers, or hooks for each layer; ``locate`` and
-        ``embed`` are the first layer's.
+        One encoding's hooks (functions by which an encoding acts) for all layers, or
+        hooks for each layer; ``locate`` and ``embed`` are the first layer's.
     """
     hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks
     positions = require_positions(np.arange(len(x)) if positions is None else positions)

@@ -73,9 +73,10 @@ def break_stick_log(
 ) -> tuple[Float[Array, "*rows queries keys"], Float[Array, "*rows queries"]]:
     """Stick-breaking weights of each query, and the *logarithm* of the weight left.
 
-    Arguments as :func:`break_stick`, computed in log space: log A_ij = z_ij −
-    Σ softplus(z_il) over l from j to the query. Nothing underflows, and a remainder far
-    below the unit roundoff keeps its digits. Equation ``eq-stick-log``.
+    Arguments as :func:`break_stick`, computed in log space: log A_ij = z_ij − Σ
+    softplus(z_il) over l from j to the query, with the weight A_ij and the logit z_ij
+    of query i and key j. Nothing underflows, and a remainder far below the unit
+    roundoff keeps its digits. Equation ``eq-stick-log``.
     """
     logits, allowed = _require_logits(logits, attend_current, mask)
     cost = np.where(allowed, np.logaddexp(0.0, logits), 0.0)  # softplus

@@ -62,7 +62,10 @@ def softmax(row: Sequence[sp.Expr]) -> sp.Matrix:
 
 
 def weigh(logits: Heads, tokens: Tokens) -> Heads:
-    """Attention weights: :func:`softmax` over the keys that a query may attend to."""
+    """Attention weights of each head: :func:`softmax` of each query's visible logits.
+
+    Visible are the keys that the query may attend to; all other keys get 0.
+    """
     return tuple(by_row(matrix, tokens, softmax) for matrix in logits)
 
 
@@ -71,7 +74,10 @@ def by_row(
     tokens: Tokens,
     weights: Callable[[list[sp.Expr]], Sequence[sp.Expr]],
 ) -> sp.Matrix:
-    """Apply ``weights`` to each query's logits of visible keys; hidden keys get 0."""
+    """Apply ``weights`` to each query's logits of the keys that it may attend to.
+
+    ``weights`` is a function such as :func:`softmax`. All other keys get 0.
+    """
     filled = sp.zeros(*logits.shape)
     for i, keys in enumerate(tokens.visible):
         row = weights([logits[i, j] for j in keys]) if keys else []
@@ -139,7 +145,12 @@ def logits(tokens: Tokens, hooks: Hooks = NO_HOOKS) -> Heads:
 
 
 class Steps(NamedTuple):
-    """The results of attention's steps: hook arguments, logits, weights and output."""
+    """The results of attention's steps: tokens, logits, attention weights and output.
+
+    ``tokens`` holds queries, keys, values and positions, as hooks (the functions by
+    which an encoding acts on attention) take them. All others have a matrix for each
+    head.
+    """
 
     tokens: Tokens
     logits: Heads
@@ -227,7 +238,11 @@ def by_token(
     heads: Heads,
     positions: Sequence,
 ) -> Heads:
-    """Apply ``function`` to features (a column) and position of each token and head."""
+    """Apply ``function`` to the features of each token in each head, and its position.
+
+    ``heads`` has a matrix for each head, tokens are rows; ``function`` takes a token's
+    features as a column and returns a column.
+    """
     return tuple(
         sp.Matrix.vstack(*(function(m[i, :].T, t).T for i, t in enumerate(positions)))
         for m in heads

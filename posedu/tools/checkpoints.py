@@ -135,7 +135,7 @@ class Conversion:
         return self.head_dim if self.width is None else self.width
 
     def order(self, features: int, start: int) -> Int[np.ndarray, "features"]:
-        """Return the source index of each feature of the converted head.
+        """Return the index before conversion of each of a head's ``features`` features.
 
         The rotated features begin at ``start``; all others stay in place.
         """
@@ -147,9 +147,10 @@ class Conversion:
         return source
 
     def rows(self, name: str, count: int) -> Int[np.ndarray, "rows"] | None:
-        """Return the source index of each row of tensor ``name``, ``None`` if all stay.
+        """Return the index that each row of tensor ``name`` has before conversion.
 
-        ``count`` is the number of rows.
+        The result is ``None`` if all rows stay in place. ``count`` is the number of
+        rows.
 
         Raises
         ------
@@ -294,10 +295,10 @@ def convert_file(source: str | Path, target: str | Path, conversion: Conversion)
 def _plan(
     shapes: Mapping[str, tuple[int, ...]], conversion: Conversion
 ) -> Iterator[tuple[str, Int[np.ndarray, "rows"] | None]]:
-    """Yield each tensor's name, and the source index of each row or ``None``.
+    """Yield each tensor's name, and the index that each row has before conversion.
 
-    ``shapes`` are the tensors' shapes by name. ``None`` means that all rows of the
-    tensor stay in place.
+    ``shapes`` are the tensors' shapes by name. ``None`` instead of indices means that
+    all rows of the tensor stay in place.
     """
     plan = {
         name: conversion.rows(name, shape[0] if shape else 0)
@@ -332,7 +333,10 @@ def _plan(
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
-    """Read a safetensors header: tensors by name, and the offset of their bytes."""
+    """Read a safetensors header; return it, and the offset where tensors' bytes begin.
+
+    The header has each tensor's dtype, shape and offsets by the tensor's name.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")

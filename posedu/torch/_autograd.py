@@ -24,7 +24,7 @@ def without_autocast(x: Tensor) -> AbstractContextManager[object]:
 
 
 def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Cast tensors to the dtype of autocast, if it is on, except those in float64."""
+    """Cast tensors to autocast's dtype, if it is on; float64 tensors stay float64."""
     dtype = autocast_dtype(tensors[0])
     if dtype is None:
         return tensors
@@ -32,9 +32,10 @@ def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def keep(ctx: Any, inputs: Sequence[object], *outputs: Tensor) -> None:
-    """Save an autograd function's inputs and ``outputs`` in ``ctx``, for its gradient.
+    """Save inputs and ``outputs`` of an autograd function, for its backward pass.
 
-    ``inputs`` may hold tensors and other arguments; :func:`kept` returns them.
+    They go into ``ctx``, the function's context object. ``inputs`` may hold tensors and
+    other arguments; :func:`kept` returns them.
     """
     tensors = [t for t in inputs if isinstance(t, Tensor)]
     ctx.other_inputs = [None if isinstance(t, Tensor) else t for t in inputs]
@@ -44,7 +45,7 @@ def keep(ctx: Any, inputs: Sequence[object], *outputs: Tensor) -> None:
 
 
 def kept(ctx: Any) -> tuple[list[Any], tuple[Tensor, ...]]:
-    """Return the inputs and outputs that :func:`keep` saved."""
+    """Return the inputs (a list) and outputs (a tuple) that :func:`keep` saved."""
     inputs, count = list(ctx.other_inputs), len(ctx.tensor_indices)
     for n, t in zip(ctx.tensor_indices, ctx.saved_tensors, strict=False):
         inputs[n] = t
@@ -58,18 +59,18 @@ def completed(
 
     The decorated class computes its output and its gradient by a kernel of its own.
     ``reference`` computes the same output from the same arguments by operations that
-    PyTorch differentiates. ``reference`` is used for derivatives of the gradient
-    (``create_graph=True`` and ``torch.func``), in forward mode, and under
-    ``torch.vmap``; it may need the memory that the kernel saves. The autograd function
-    must save its inputs by :func:`keep`.
+    PyTorch differentiates. ``reference`` is used instead of the kernel for derivatives
+    of the gradient (``create_graph=True`` and ``torch.func``), in forward mode, and
+    under ``torch.vmap``; it may need the memory that the kernel saves. The autograd
+    function must save its inputs by :func:`keep`.
     """
 
     def restricted(
         ctx: Any, indices: Sequence[int]
     ) -> tuple[Callable[..., Any], list[Tensor]]:
-        """Return ``reference`` as a function of some inputs, and these inputs.
+        """Return ``reference`` as a function of chosen inputs, and these inputs.
 
-        ``indices`` are the places of these inputs among all inputs.
+        They are the inputs at ``indices``; the other inputs keep their saved values.
         """
         inputs, _ = kept(ctx)
 
@@ -97,9 +98,10 @@ def completed(
             return tuple(of_inputs)
 
         def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-            """Return the Jacobian-vector product, computed as a VJP of a VJP.
+            """Return the Jacobian-vector product, by two vector-Jacobian products.
 
-            Forward mode is not used for it, since PyTorch refuses nested tangents.
+            Forward-mode differentiation is not used for it, since PyTorch refuses
+            nested tangents.
             """
             directions = {n: t for n, t in enumerate(tangents) if t is not None}
             run, inputs = restricted(ctx, list(directions))

@@ -8,11 +8,11 @@ from posedu.torch._tensors import can_read, is_wrapped
 
 
 class Reserve:
-    """Memory that holds a tensor, with room for more along one axis.
+    """Memory that holds a tensor, with room for more entries along one axis.
 
-    Caches that were copied from each other share it. Numbers that were written once
-    are never overwritten: a tensor grows in place only if it ends where the written
-    part of the memory ends; any other is copied to new memory first.
+    Caches that were copied from each other share the memory. Numbers that were written
+    once are never overwritten: a tensor grows in place only if it ends where the
+    written part of the memory ends; any other tensor is copied to new memory first.
     """
 
     def __init__(self, like: Tensor, axis: int, capacity: int):
@@ -22,17 +22,17 @@ class Reserve:
         self.written = 0
 
     def append(self, new: Tensor) -> None:
-        """Write ``new`` after the written part."""
+        """Copy ``new`` into the memory, after the entries that are written already."""
         end = self.written + new.shape[self.axis]
         self.memory.narrow(self.axis, self.written, new.shape[self.axis]).copy_(new)
         self.written = end
 
     def newest(self, count: int) -> Tensor:
-        """Return the last ``count`` written entries, as a view."""
+        """Return a view of the last ``count`` entries that were written."""
         return self.memory.narrow(self.axis, self.written - count, count)
 
     def can_extend(self, t: Tensor, by: int) -> bool:
-        """Return whether ``t`` is the end of the written part, with room for more."""
+        """Return whether ``by`` more entries can be written right after ``t``."""
         memory, axis = self.memory, self.axis
         if self.written + by > memory.shape[axis] or t.stride() != memory.stride():
             return False
@@ -50,11 +50,11 @@ def grown(
     reserve: Reserve | None,
     capacity: int | None,
 ) -> tuple[Shaped[Tensor, "*grown_shape"], Reserve | None]:
-    """Append ``new`` to ``t``; return the result and the memory that holds it, if any.
+    """Append ``new`` to ``t``; return the longer tensor and its memory, if reserved.
 
-    Where gradients are recorded, and under compilers and transforms, the result is a
-    new tensor without room. Otherwise it is a view of ``reserve``, or of new memory for
-    ``capacity`` entries, by default twice as many as there are.
+    Where gradients are recorded, and under compilers and transforms, the longer tensor
+    is new and has no reserved memory (``None``). Otherwise it is a view of ``reserve``,
+    or of new memory for ``capacity`` entries, by default twice as many as there are.
     """
     if torch.is_grad_enabled() or any(map(_is_special, (t, new))):
         return torch.cat((t, new), axis), None
@@ -68,5 +68,8 @@ def grown(
 
 
 def _is_special(t: Tensor) -> bool:
-    """Return whether ``t`` has no memory of its own that could be written."""
+    """Return whether the memory of ``t`` cannot be written.
+
+    That is so on "meta", under a compiler and in transforms of ``torch.func``.
+    """
     return not can_read(t) or is_wrapped(t)

@@ -74,7 +74,7 @@ class _Net(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """Inputs and hidden units of the network in one stage of a Runge–Kutta step."""
+    """Inputs and hidden units of FLOATER's network in a stage of a Runge–Kutta step."""
 
     time: Tensor
     y: Tensor
@@ -109,7 +109,7 @@ def _step(
 def _advanced(
     p: Tensor, step: Tensor, weights: Sequence[float], slopes: list[Tensor]
 ) -> Tensor:
-    """Return the state ``p`` plus ``step`` times the weighted sum of the slopes."""
+    """Return state ``p`` plus ``step`` times the weighted sum of the stages' slopes."""
     for weight, slope in zip(weights, slopes, strict=True):
         if weight:
             p = torch.addcmul(p, step, slope, value=weight)
@@ -117,7 +117,7 @@ def _advanced(
 
 
 class _Sums:
-    """Gradients of the network's parameters, summed over all Runge–Kutta stages."""
+    """Gradients of FLOATER's network, summed over all Runge–Kutta stages."""
 
     def __init__(self, net: _Net):
         self.net = net
@@ -134,7 +134,7 @@ class _Sums:
         self.totals = [t + s for t, s in zip(self.totals, sums, strict=True)]
 
     def finished(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the sums for inner weight and bias, then for outer weight and bias."""
+        """Return the gradients of inner weight and bias, then of the outer ones."""
         a, a_time, a_bias, b, b_time, b_bias = self.totals
         inner = torch.cat((a.T, a_time[:, None]), 1)
         return inner, a_bias, torch.cat((b.T, b_time[:, None]), 1), b_bias

@@ -1,4 +1,4 @@
-"""Results that the layers of a model share in one forward pass."""
+"""Tables that the layers of a model share in one forward pass."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
@@ -9,21 +9,22 @@ Result = TypeVar("Result")
 
 
 class Shared:
-    """Tables that a forward pass makes once, for all layers of one encoding.
+    """Tables, such as cosines of positions, made once in a forward pass for all layers.
 
-    A model makes one object for each forward pass and gives it to its layers. A layer
-    that got one need not check its arguments again: the model has done so. Nothing is
-    kept between two passes. A compiler merges equal computations itself.
+    A model makes one such object for each forward pass and gives it to its layers. A
+    layer that got one need not check its arguments again: the model has done so.
+    Nothing is kept between two passes. Under a compiler nothing is kept at all, since
+    the compiler merges equal computations itself.
     """
 
     def __init__(self) -> None:
         self._results: dict[Hashable, Any] = {}
 
     def once(self, make: Callable[[], Result], *key: Hashable) -> Result:
-        """Return the result of ``make`` for this key; call it the first time only.
+        """Return what ``make()`` returned for ``key``, called the first time only.
 
-        The key must hold all that the result depends on. Modules and tensors in it are
-        compared by identity.
+        The key must hold all that the returned table depends on. Modules and tensors in
+        the key are compared by identity.
         """
         if is_compiling():
             return make()

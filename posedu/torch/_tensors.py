@@ -178,8 +178,8 @@ def as_positions(
 
     ``like`` is ``[batch, …, tokens, d]``; ``shape`` is the shape of one position,
     ``None`` where any shape is accepted. Default positions count on from ``start``; an
-    encoding (of the name ``reader``) whose positions have several coordinates has no
-    default positions.
+    encoding whose positions have several coordinates has no default positions.
+    ``reader`` is the encoding's name, for error messages.
 
     Raises
     ------

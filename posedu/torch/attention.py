@@ -1,4 +1,7 @@
-"""Attention as a function and as a module, which call a positional encoding's hooks."""
+"""Attention as a function and as a module, which call a positional encoding's hooks.
+
+Hooks are methods by which an encoding acts on attention.
+"""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
@@ -45,7 +48,8 @@ QK_NORMS: tuple[QKNorm, ...] = get_args(QKNorm)
 class Steps(NamedTuple):
     """Result of attention: the output, the inputs of the hooks, the attention weights.
 
-    ``weights`` is ``None`` unless the route is ``"eager"``.
+    Hooks are methods by which an encoding acts on attention. ``weights`` is ``None``
+    unless the route (code path that computes attention) is ``"eager"``.
     """
 
     out: Float[Tensor, "batch heads queries d_v"]
@@ -70,7 +74,8 @@ def attend(
 ) -> Float[Tensor, "batch heads tokens d_v"]:
     """Return the attention output of given q, k and v, without projections.
 
-    Equation ``def-hooks``. Arguments and errors as for :func:`steps`.
+    The encoding acts by its hooks (methods that attention calls). Equation
+    ``def-hooks``. Arguments and errors as for :func:`steps`.
     """
     return steps(
         *(q, k, v, encoding),
@@ -108,7 +113,8 @@ def steps(
         Queries, keys and values of the new tokens. With fewer key-value heads than
         heads, each serves a group of neighbors (grouped queries, arXiv 2305.13245).
     encoding
-        The module whose hooks are used; default none (NoPE).
+        The module whose hooks (methods that attention calls) are used; default none
+        (NoPE).
     x
         The layer's input, for encodings that need it.
     positions, key_padding_mask, segments, cache
@@ -164,7 +170,7 @@ def _steps(
     norm_eps: float | None = None,
     shared: Shared | None = None,
 ) -> Steps:
-    """Compute attention of projected q, k, v (arguments valid); extend the cache last.
+    """Compute attention of projected q, k, v (valid arguments); extend the cache last.
 
     Autocast applies to the projections only; later operations keep their dtypes.
     With ``norm_eps``, rotated queries and keys are normalized before keys are cached.
@@ -220,7 +226,11 @@ def _located(
     like: Tensor,
     cache: KVCache | None,
 ) -> tuple[Tensor, bool]:
-    """Return positions as a checked tensor, and whether they count on by one."""
+    """Return positions as a checked tensor, and whether they are default ones.
+
+    Default positions count on from the cache: each is the one before plus 1. That must
+    be true of the cached tokens, too.
+    """
     consecutive = positions is None and (cache is None or cache.consecutive)
     located = as_positions(
         positions,
@@ -247,8 +257,9 @@ class Attention(nn.Module):
     d
         Head dimension. Default d_model / heads.
     encoding
-        The module whose hooks are used; default none (NoPE). One that acts on a model's
-        input alone belongs to :class:`posedu.torch.transformer.Transformer`.
+        The module whose hooks (methods that attention calls) are used; default none
+        (NoPE). One that acts on a model's input alone belongs to
+        :class:`posedu.torch.transformer.Transformer`.
     causal
         Whether a query attends only to itself and to earlier tokens. Default true.
         "Earlier" is the order in the sequence, whatever the positions are.
@@ -270,12 +281,13 @@ class Attention(nn.Module):
         Llama 4 have 1e−5. All four as transformers 5.23.0 has them.
     route
         ``"folded"``: the encoding's bias as further features of queries and keys, O(L)
-        memory; for encodings that use ``fold``. ``"sdpa"``:
-        ``scaled_dot_product_attention``. ``"flex"``: FlexAttention, which fuses a
-        ``score_mod`` under ``torch.compile``; on a CPU it has no gradient.
-        ``"eager"``: logits, weights and output as separate tensors, for every encoding.
-        ``"fused"``: the encoding's own kernel, for encodings that use ``attend``.
-        Default: the first of folded, sdpa and eager that can serve the encoding.
+        memory; for encodings whose hook ``fold`` gives the bias as a query term plus a
+        key term. ``"sdpa"``: ``scaled_dot_product_attention``. ``"flex"``:
+        FlexAttention, which fuses a ``score_mod`` (function that changes a logit) under
+        ``torch.compile``; on a CPU it has no gradient. ``"eager"``: logits, weights and
+        output as separate tensors, for every encoding. ``"fused"``: the encoding's own
+        kernel, for encodings that have the hook ``attend``. Default: the first of
+        folded, sdpa and eager that can serve the encoding.
 
     Raises
     ------
@@ -406,10 +418,11 @@ class Attention(nn.Module):
         cache: KVCache | None,
         shared: Shared,
     ) -> tuple[Tensor, Steps]:
-        """Return the result of :meth:`steps` for arguments that were checked before.
+        """Return the output and intermediate results for arguments that are checked.
 
-        ``consecutive`` is true if each position is known to be the one before plus 1;
-        ``shared`` holds what the layers of a model share in one forward pass.
+        As :meth:`steps`. ``consecutive`` is true if each position is known to be the
+        one before plus 1; ``shared`` holds tables that the layers of a model share in
+        one forward pass.
         """
         q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
         steps = _steps(

@@ -87,7 +87,7 @@ class KVCache:
         self._reserves: dict[str, Reserve | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the contents without the room that is reserved for further tokens."""
+        """Return the contents to pickle or copy, without memory for more tokens."""
         state = self.__dict__ | {"_reserves": {}}
         if self._reserves and self.k is not None:
             for name in ("k", "v", "positions"):
@@ -160,7 +160,12 @@ class KVCache:
     def _require_fit(
         self, k: Tensor, v: Tensor, memory: Mapping[str, Tensor], name: str
     ) -> None:
-        """Raise unless new tokens have what the cached tokens have, in their shapes."""
+        """Raise unless the new tokens' tensors can follow the cached ones.
+
+        Required: an encoding of the class ``name``, and keys, values and per-token
+        state (``memory``) that differ from the cached ones in the number of tokens
+        only.
+        """
         if name != self.encoding_name:
             raise ValueError(
                 f"the cache belongs to a layer with {self.encoding_name}, not {name}"
@@ -218,8 +223,9 @@ class KVCache:
 
         Above the first layer, the result equals a run at the new positions only if all
         earlier tokens move by the same shift (``thm-cache-stack``) and nothing else
-        depends on absolute positions. Under a :class:`LogN` the queries do depend on
-        them, and the result differs.
+        depends on absolute positions. Under :class:`LogN` (a temperature that grows
+        with the query's position) the queries do depend on absolute positions, and the
+        result differs.
 
         Parameters
         ----------
@@ -330,7 +336,10 @@ class KVCache:
 def _as_shifts(
     encoding: Encoding, shifts: float | Positions, k: Tensor
 ) -> Shaped[Tensor, "rows keys *position"]:
-    """Return one position shift for each key, with the coordinates of a position."""
+    """Return a tensor of position shifts (new minus old), one for each key of ``k``.
+
+    Where the positions of ``encoding`` have several coordinates, so has each shift.
+    """
     shape, name = encoding.position_shape, type(encoding).__name__
     if not isinstance(shifts, Real):
         return as_positions(cast(Positions, shifts), shape, k, start=0, reader=name)
@@ -354,16 +363,17 @@ def _require_exact(shift: float) -> None:
 
 
 def _first_range(t: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a copy of ``t`` twice: as the smallest and as the largest value so far."""
+    """Return a copy of ``t`` twice: the smallest and the largest value seen so far."""
     value = t.detach().clone()
     return value, value
 
 
 def _widened(old: Ranges | None, state: tuple[Tensor, ...]) -> Ranges | None:
-    """Widen (smallest, largest) ranges to cover ``state``; ``None`` if shapes changed.
+    """Widen ranges (smallest and largest values) to cover the tensors in ``state``.
 
-    Ranges are widened rather than compared: for a comparison a device would have to
-    wait, and a compiler could not trace the branch.
+    ``state`` are the tensors that fix an encoding's angles, with one range for each;
+    ``None`` if their shapes changed. Ranges are widened rather than compared: for a
+    comparison a device would have to wait, and a compiler could not trace the branch.
     """
     if old is None or [low.shape for low, _ in old] != [t.shape for t in state]:
         return None
@@ -374,7 +384,11 @@ def _widened(old: Ranges | None, state: tuple[Tensor, ...]) -> Ranges | None:
 
 
 def _is_constant(rotation: Ranges | None, state: tuple[Tensor, ...]) -> bool:
-    """Return whether every range is just the value in ``state``, as far as readable."""
+    """Return whether each range holds just the value of its tensor in ``state``.
+
+    A range is the smallest and the largest value so far of a tensor that fixes an
+    encoding's angles. Tensors that cannot be read now are taken to be equal.
+    """
     if rotation is None or len(rotation) != len(state):
         return False
     for (low, high), t in zip(rotation, state, strict=True):

@@ -71,17 +71,17 @@ class Tokens:
 
     @property
     def keys(self) -> int:
-        """Number of keys, those of the cache included."""
+        """Number of keys to attend to: cached tokens plus new tokens."""
         return self.grouped_k.shape[2]
 
     @property
     def k(self) -> Float[Tensor, "batch heads keys features"]:
-        """Key of each query head: ``grouped_k``, repeated within groups of heads."""
+        """Keys of each query head: those of its key-value head in ``grouped_k``."""
         return per_head(self.grouped_k, self.q)
 
     @property
     def v(self) -> Float[Tensor, "batch heads keys d_v"]:
-        """Value of each query head: ``grouped_v``, repeated within groups of heads."""
+        """Values of each query head: those of its key-value head in ``grouped_v``."""
         return per_head(self.grouped_v, self.q)
 
     @property
@@ -93,7 +93,7 @@ class Tokens:
 
     @property
     def limits(self) -> Limits:
-        """Limits of attention: causality, window, padding and segments."""
+        """Limits of the keys for a query: causality, window, padding and segments."""
         return Limits(self.causal, self.window, self.padding, self.segments)
 
     @property
@@ -106,10 +106,11 @@ class Tokens:
     def running_sum(
         self, amounts: Float[Tensor, "batch keys heads"]
     ) -> Float[Tensor, "batch heads keys"]:
-        """Cumulative sums of ``amounts`` over tokens, in float64; padding adds nothing.
+        """Cumulative sums of ``amounts`` over the tokens, in float64.
 
-        With segments, a difference of two sums within a segment is a sum over tokens of
-        this segment alone.
+        ``amounts`` holds a number for each token, such as the logarithm of a gate;
+        padding adds nothing. With segments, a difference of two sums within a segment
+        is a sum over tokens of this segment alone.
         """
         amounts = amounts.to(torch.float64)
         if self.padding is not None:
@@ -229,19 +230,28 @@ class Encoding(nn.Module):
         positions: Shaped[Tensor, "rows tokens *position"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Tensor:
-        """Return the positions for a model's layers from those of its input ``x``."""
+        """Return the positions for a model's layers, made from those given with ``x``.
+
+        A hook that a model calls once; by default the positions are unchanged.
+        """
         return positions
 
     def embed(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Change the input vectors of a model, once, before its first layer."""
+        """Change the input vectors ``x`` of a model, once, before its first layer.
+
+        A hook that a model calls; by default the vectors are unchanged.
+        """
         return x
 
     def enter(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Tensor
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Change the hidden states before each layer of a model."""
+        """Change the hidden states ``x`` before each layer of a model.
+
+        A hook that a model calls; by default the hidden states are unchanged.
+        """
         return x
 
     def rotate(
@@ -253,28 +263,39 @@ class Encoding(nn.Module):
         Float[Tensor, "batch heads tokens features"],
         Float[Tensor, "batch kv_heads tokens features"],
     ]:
-        """Rotate, or otherwise change, queries and keys, each by its own position."""
+        """Rotate, or otherwise change, queries and keys, each by its own position.
+
+        A hook that an attention layer calls; by default both are unchanged.
+        """
         return q, k
 
     def rotate_in_model(
         self, q: Tensor, k: Tensor, positions: Tensor, shared: Shared
     ) -> tuple[Tensor, Tensor]:
-        """Return the result of :meth:`rotate`, with a table made once for all layers.
+        """Return the result of :meth:`rotate`, by a table made once for all layers.
 
-        An encoding without such a table does not use ``shared``.
+        The table holds the rotation of each position, and ``shared`` keeps it for one
+        forward pass. An encoding without such a table does not use ``shared``.
         """
         return self.rotate(q, k, positions)
 
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d_v"]:
-        """Change the value vectors, each by the position of its token."""
+        """Change the value vectors, each by the position of its token.
+
+        A hook that an attention layer calls; by default the values are unchanged.
+        """
         return v
 
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
-        """Return the per-token state, of the input ``x``, to cache besides k and v."""
+        """Return what to cache of each token of the input ``x`` besides k and v.
+
+        The dictionary holds a tensor for each name, such as log gates; by default it is
+        empty.
+        """
         return {}
 
     def rotation_state(self) -> tuple[Tensor, ...]:
@@ -320,10 +341,10 @@ class Encoding(nn.Module):
         tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "key_rows heads keys"]]
         | None
     ):
-        """Return float64 query terms and key terms whose sum is the bias, or ``None``.
+        """Return a float64 term of each query and key; their sum is the bias.
 
-        ``None`` if the bias is no such sum. An encoding that returns terms needs no
-        ``bias`` and no ``score_mod``.
+        Return ``None`` if the bias is no such sum (default). An encoding that returns
+        terms needs no ``bias`` and no ``score_mod``.
         """
         return None
 
@@ -349,7 +370,8 @@ class Encoding(nn.Module):
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """Return a FlexAttention ``score_mod`` that adds the bias, or ``None``.
 
-        By default it adds the terms of :meth:`fold`; ``None`` if there are none.
+        A ``score_mod`` is a function that changes one logit. By default it adds the
+        terms of :meth:`fold`; ``None`` if there are none.
         """
         summands = self.fold(tokens)
         if summands is None:
@@ -373,7 +395,7 @@ class Encoding(nn.Module):
     def weigh(
         self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries columns"]:
-        """Return the attention weights of logits; by default the masked softmax."""
+        """Return attention weights made of logits; by default the masked softmax."""
         return softmax(logits, tokens.mask)
 
     def mix(
@@ -388,13 +410,16 @@ class Encoding(nn.Module):
     def output(
         self, out: Float[Tensor, "batch heads tokens d_v"], positions: Positions
     ) -> Float[Tensor, "batch heads tokens d_v"]:
-        """Change the attention output of each token by the position of its query."""
+        """Change the attention output of each token by the position of its query.
+
+        A hook that an attention layer calls; by default the output is unchanged.
+        """
         return out
 
     def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
         """Compute attention by the encoding's own kernel.
 
-        Attention with the route (code path) ``"fused"`` calls it.
+        An attention layer with the route (code path) ``"fused"`` calls this hook.
         """
         raise NotImplementedError
 
@@ -404,11 +429,15 @@ class Encoding(nn.Module):
         tokens: Tokens,
         mlp_output: Float[Tensor, "batch queries d_model"],
     ) -> Tensor:
-        """Return the positions that a model's next layer uses."""
+        """Return the positions for a model's next layer; by default they stay.
+
+        A hook that a model calls in each layer, with the attention ``weights`` and the
+        MLP output of the layer.
+        """
         return tokens.query_positions
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """Raise ``TypeError``: only a layer or :func:`attend` can use an encoding."""
+        """Raise ``TypeError``: an encoding is for a layer or :func:`attend` to use."""
         raise TypeError(
             f"{type(self).__name__} is no function of tensors: give it to "
             "posedu.torch.attend(q, k, v, encoding) or to a layer"

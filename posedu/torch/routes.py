@@ -1,4 +1,4 @@
-"""Routes: implementations of attention from queries, keys and values to the output."""
+"""Routes: code paths that compute attention output from queries, keys and values."""
 
 from collections.abc import Callable
 from typing import Literal, get_args
@@ -54,7 +54,7 @@ def choose_route(encoding: Encoding, route: Route | None) -> Route:
 
 
 def eager(encoding: Encoding, tokens: Tokens) -> tuple[Output, Tensor]:
-    """Attend by logits and weights as separate tensors; return output and weights."""
+    """Compute attention by logits and weights as tensors; return output, weights."""
     weights = encoding.weigh(encoding.logits(tokens), tokens).to(tokens.grouped_v.dtype)
     if encoding.uses("mix"):
         return encoding.mix(weights, tokens.v, tokens), weights
@@ -62,7 +62,7 @@ def eager(encoding: Encoding, tokens: Tokens) -> tuple[Output, Tensor]:
 
 
 def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
-    """Attend by ``scaled_dot_product_attention``.
+    """Compute attention by PyTorch's ``scaled_dot_product_attention``.
 
     On a CPU, and not compiled, attention without a bias, or with one that depends on
     the offset alone, takes O(queries + keys) memory under every mask. Elsewhere, a mask
@@ -81,7 +81,10 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
 
 
 def _bias_of_offset(encoding: Encoding, tokens: Tokens) -> Tensor | None:
-    """Return the bias by offset, made once for all layers, where it can be used."""
+    """Return the bias of each offset, made once for all layers.
+
+    ``None`` under a compiler, not on a CPU, or if the bias is no function of offset.
+    """
     if is_compiling() or not tokens.q.is_cpu:
         return None
     key = encoding, tokens.q.shape[2], tokens.keys, tokens.q.dtype, tokens.d
@@ -90,7 +93,7 @@ def _bias_of_offset(encoding: Encoding, tokens: Tokens) -> Tensor | None:
 
 
 def _attend_by_matrix(tokens: Tokens, bias: Tensor, scale: float) -> Output:
-    """Attend with a bias of every (query, key) pair."""
+    """Compute attention with ``bias``, a number for every (query, key) pair."""
     q, limits = tokens.q, tokens.limits
     if not limits.are_none(q.shape[2], tokens.keys):
         bias = bias.masked_fill(~tokens.mask, -torch.inf)
@@ -102,7 +105,7 @@ def _attend_by_matrix(tokens: Tokens, bias: Tensor, scale: float) -> Output:
 
 
 def folded(encoding: Encoding, tokens: Tokens) -> Output:
-    """Attend with the bias as features of queries and keys.
+    """Compute attention with the bias as further features of queries and keys.
 
     Memory is O(L), as for :func:`sdpa` without a bias.
     """
@@ -127,7 +130,11 @@ def folded(encoding: Encoding, tokens: Tokens) -> Output:
 
 
 def flex(encoding: Encoding, tokens: Tokens) -> Output:
-    """Compute attention by FlexAttention; ``torch.compile`` fuses the ``score_mod``."""
+    """Compute attention by FlexAttention, with the bias as a ``score_mod``.
+
+    A ``score_mod`` is a function that changes one logit; ``torch.compile`` fuses it
+    into the kernel.
+    """
     q, k, v = tokens.q, tokens.grouped_k, tokens.grouped_v
     if q.numel() == 0:  # which FlexAttention refuses
         return eager(encoding, tokens)[0]
@@ -168,15 +175,15 @@ BY_NAME = {"folded": folded, "sdpa": sdpa, "flex": flex, "fused": fused}
 
 
 def _adding(bias: Tensor) -> ScoreMod:
-    """Return a FlexAttention ``score_mod`` that adds ``bias`` to the scores."""
+    """Return a FlexAttention ``score_mod`` (changes a logit) that adds ``bias``."""
     return lambda score, b, h, i, j: score + bias[b, h, i, j]
 
 
 def _causal() -> MaskMod:
-    """Return a FlexAttention ``mask_mod`` that hides later keys (causal mask)."""
+    """Return a FlexAttention ``mask_mod`` (function) that hides later keys."""
     return lambda b, h, i, j: i >= j
 
 
 def _lookup(mask: Tensor) -> MaskMod:
-    """Return a FlexAttention ``mask_mod`` that reads the boolean tensor ``mask``."""
+    """Return a FlexAttention ``mask_mod`` (function) that reads the tensor ``mask``."""
     return lambda b, h, i, j: mask[b, 0, i, j]

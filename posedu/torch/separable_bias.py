@@ -30,9 +30,10 @@ def attend_folded(
 ) -> Float[Tensor, "batch heads queries d_v"]:
     """Softmax attention with the logits scale · q · k + a_i + b_j, in O(L) memory.
 
-    Heads use PyTorch's kernel (:func:`by_features`). On a CPU, heads with a long and
-    steep bias use tiles instead (:func:`by_tiles`), since PyTorch's kernel is slow
-    where weights are subnormal. Both are exact to the output's rounding.
+    a_i is a term of query i, b_j a term of key j. Heads use PyTorch's kernel
+    (:func:`by_features`). On a CPU, heads with a long and steep bias use tiles instead
+    (:func:`by_tiles`), since PyTorch's kernel is slow where weights are subnormal. Both
+    are exact to the output's rounding.
 
     Parameters
     ----------
@@ -83,15 +84,16 @@ def by_features(
 ) -> Tensor:
     """Compute attention by PyTorch's kernel, with the bias as features of q and k.
 
-    a + b is the inner product of (a, 1) and (1, b). a and b are each split into
-    summands that the dtype holds and whose differences are exact. These features come
-    first, so that large terms cancel before the content is added. Truncating a shifts
-    all logits of a query by a constant, which the softmax ignores. So does moving a
-    constant from b to a, which keeps both small at the newest key. The gradient of a is
-    0 except for rounding, which must meet the rounding of b's gradient: both gradients
-    are kept. Where a or b is trained, the computation is in float32 or better, since in
-    the gradients of sums of gates all but the weights across a gate cancels. Arguments
-    as for :func:`attend_folded`.
+    a is the query term and b the key term of the bias. a + b is the inner product of
+    (a, 1) and (1, b). a and b are each split into summands that the dtype holds and
+    whose differences are exact. These features come first, so that large terms cancel
+    before the content is added. Truncating a shifts all logits of a query by a
+    constant, which the softmax ignores. So does moving a constant from b to a, which
+    keeps both small at the newest key. The gradient of a is 0 except for rounding,
+    which must meet the rounding of b's gradient: both gradients are kept. Where a or b
+    is trained, the computation is in float32 or better, since in the gradients of sums
+    of gates all but the weights across a gate cancels. Arguments as for
+    :func:`attend_folded`.
     """
     dtype = q.dtype
     is_wide = torch.finfo(dtype).bits > 16
@@ -134,13 +136,13 @@ def by_tiles(
 ) -> Float[Tensor, "batch heads tokens d_v"]:
     """Compute causal attention in tiles of 128 queries, skipping negligible keys.
 
-    The query term is the same for all keys of a query, so b_j − b_i takes the place of
-    a_i + b_j; the difference is small where the weight is not. By the Cauchy–Schwarz
-    inequality every scaled product is at most R in size. Keys whose b is more than
-    2R + log(keys/u) below the largest b of the query's keys then have weights of at
-    most u together, where u is the unit roundoff of the dtype; the oldest of these keys
-    are skipped (``eq-fold-prune``). Products and sums are float32, or float64 for
-    float64.
+    The bias is a term a_i of the query plus a term b_j of the key. The query term is
+    the same for all keys of a query, so b_j − b_i takes the place of a_i + b_j; the
+    difference is small where the weight is not. By the Cauchy–Schwarz inequality every
+    scaled product is at most R in size. Keys whose b is more than 2R + log(keys/u)
+    below the largest b of the query's keys then have weights of at most u together,
+    where u is the unit roundoff of the dtype; the oldest of these keys are skipped
+    (``eq-fold-prune``). Products and sums are float32, or float64 for float64.
     """
     with without_autocast(q):
         return _Tiles.apply(q, k, v, key_terms, scale).to(q.dtype)
@@ -157,7 +159,7 @@ def _untiled(q: Tensor, k: Tensor, v: Tensor, b: Tensor, scale: float) -> Tensor
 
 @completed(_untiled)
 class _Tiles(torch.autograd.Function):
-    """Autograd function of tiled attention, whose backward pass recomputes the weights.
+    """Autograd function of :func:`by_tiles`; its backward pass recomputes the weights.
 
     The output is float32, or float64 for float64 inputs.
     """
@@ -224,7 +226,10 @@ def _gradients(
 def _first_keys(
     q: Tensor, k: Tensor, b: Tensor, scale: float, u: float
 ) -> list[list[int]]:
-    """Return the index of the oldest key that each tile uses, for each head."""
+    """Return the index of the oldest key for each tile of queries, for each head.
+
+    Older keys are skipped, since their weights are negligible; see :func:`by_tiles`.
+    """
     largest_product = scale * q.norm(dim=-1).amax(-1) * k.norm(dim=-1).amax(-1)
     margin = (2 * largest_product).to(b) + math.log(b.shape[-1] / u)
     largest = b.nan_to_num(nan=math.inf).cummax(-1).values  # keys after NaN are used
@@ -235,7 +240,8 @@ def _first_keys(
 def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
     """Yield the head, the slice of queries and the slice of keys of each tile.
 
-    A slice may end after the last token.
+    ``first`` holds the index of the oldest key of each tile, for each head. A slice may
+    end after the last token.
     """
     for h, starts in enumerate(first):
         for n, start in enumerate(starts):
@@ -248,8 +254,9 @@ def _weights(
 ) -> Tensor:
     """Return the attention weights of one tile of queries (``rows``) and keys.
 
-    The bias b_j − b_i is the sum of b_j − b and b − b_i, where b belongs to the tile's
-    first query; for keys among the tile's own queries it is the difference itself.
+    b holds the key terms. The bias b_j − b_i of query i and key j is the sum of b_j − b
+    and b − b_i, where b belongs to the tile's first query; for keys among the tile's
+    own queries it is the difference itself.
     """
     q, k = q[rows], k[keys]
     of_rows, of_keys = b[rows], b[keys]

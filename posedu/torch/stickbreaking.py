@@ -54,9 +54,10 @@ def break_stick_log(
     attend_current: bool,
     mask: Bool[Tensor, "*#rows queries keys"] | None = None,
 ) -> tuple[Float[Tensor, "*rows queries keys"], Float[Tensor, "*rows queries"]]:
-    """Return stick-breaking weights and the logarithm of each remaining stick.
+    """Return stick-breaking weights and the logarithm of each query's remaining stick.
 
-    Computed in log space, in float32 or float64; see
+    The remaining stick of a query is the weight that its keys leave over. Computed in
+    log space, in float32 or float64; see
     :func:`posedu.numpy.stickbreaking.break_stick_log`. Equation ``eq-stick-log``.
     """
     require_floats("logits", logits)
@@ -84,10 +85,10 @@ def stick_breaking_tiles(
 ]:
     """Return stick-breaking attention's output and the logarithm of remaining sticks.
 
-    The computation goes in tiles of queries and keys, from the diagonal to older keys.
-    No tensor has queries × keys numbers: the state of a query is one number, the
-    logarithm of the remaining stick. Products and sums are float32 (float64 for
-    float64).
+    The remaining stick of a query is the weight that its keys leave over. The
+    computation goes in tiles of queries and keys, from the diagonal to older keys. No
+    tensor has queries × keys numbers: the state of a query is one number, the logarithm
+    of the remaining stick. Products and sums are float32 (float64 for float64).
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def stick_breaking_tiles(
     key_padding_mask
         True where a key is padding, to be skipped.
     block
-        Queries and keys of a tile.
+        Number of queries, and of keys, in a tile.
     stop
         Older keys are skipped once the remaining stick of every query of a tile is at
         most this. The error of the output is then at most ``stop`` times the longest
@@ -179,14 +180,15 @@ class _Tiles:
             yield slice(start, end), newest
 
     def columns(self, newest: int) -> Iterator[slice]:
-        """Yield the key blocks of a query block, from its ``newest`` key on."""
+        """Yield the key blocks of a query block, from its newest key to the oldest."""
         for start in range(newest, self.keys, self.block):
             yield slice(start, min(start + self.block, self.keys))
 
     def are_done(self, used: Tensor) -> bool:
         """Return whether the remaining stick of every query is at most ``stop``.
 
-        ``used`` is minus the logarithm of each query's remaining stick.
+        The remaining stick of a query is the weight that its keys leave over. ``used``
+        is minus the logarithm of each query's remaining stick.
         """
         return bool(
             self.longest < math.inf and used.numel() and used.min() >= self.longest
@@ -217,10 +219,10 @@ def _outwards(
     block: int,
     stop: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the output, float32 or wider, and the logarithm of remaining sticks.
+    """Return the attention output (float32 or wider) and log of the remaining sticks.
 
-    Arguments as :func:`stick_breaking_tiles`; the tiles go from the diagonal to older
-    keys.
+    The remaining stick of a query is the weight that its keys leave over. Arguments as
+    :func:`stick_breaking_tiles`; the tiles go from the diagonal to older keys.
     """
     tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
     wide = torch.promote_types(q.dtype, torch.float32)
@@ -258,7 +260,8 @@ def _back_outwards(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of q, k and v, by the tiles of :func:`_outwards`.
 
-    ``out`` is the output, ``d_out`` and ``d_log_rest`` are the gradients of the output
+    The remaining stick of a query is the weight that its keys leave over. ``out`` is
+    the attention output, ``d_out`` and ``d_log_rest`` are the gradients of the output
     and of the logarithm of remaining sticks.
     """
     tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
@@ -301,9 +304,10 @@ def _without_tiles(
     block: int,
     stop: float,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the results of :func:`_outwards` by differentiable PyTorch operations.
+    """Compute what :func:`_outwards` returns, by differentiable PyTorch operations.
 
-    ``block`` and ``stop`` are ignored.
+    These are the attention output and the logarithm of the weight that a query's keys
+    leave over. ``block`` and ``stop`` are ignored.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
     with without_autocast(q):
@@ -381,8 +385,10 @@ def _(
 class StickBreaking(Encoding):
     """Stick-breaking attention (arXiv 2410.17980), which needs no positions.
 
-    Stick-breaking replaces the softmax. Routes (code paths that compute attention):
-    ``"eager"`` (default) and ``"fused"``, which works in tiles with O(L) memory.
+    Stick-breaking replaces the softmax: each key, from the newest on, takes a share of
+    the weight that newer keys leave; the rest is the remaining stick. Routes (code
+    paths that compute attention): ``"eager"`` (default) and ``"fused"``, which works in
+    tiles with O(L) memory.
 
     Parameters
     ----------
@@ -445,9 +451,10 @@ class StickBreaking(Encoding):
     def weigh(
         self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries columns"]:
-        """Return stick-breaking weights, the remaining stick used by ``remainder``.
+        """Return stick-breaking weights, and what ``remainder`` makes of what is left.
 
-        With ``"sink"`` the remaining stick is the weight of one more key, the last.
+        The remaining stick of a query is the weight that its keys leave over. With
+        ``"sink"`` it is the weight of one more key, the last.
         """
         weights, log_rest = break_stick_log(
             logits, attend_current=self.attend_current, mask=tokens.mask
@@ -471,7 +478,7 @@ class StickBreaking(Encoding):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Return the weighted sum of the values and, for "sink", the sink vector."""
+        """Return the weighted sum of the values and, for "sink", of the sink vector."""
         if self.remainder == "sink":
             sink = self._sink_for(v)[:, None].expand(len(v), -1, 1, -1)
             v = torch.cat((v, sink), -2)
@@ -485,7 +492,10 @@ class StickBreaking(Encoding):
         return self.sink.to(v.dtype)
 
     def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
-        """Compute attention in tiles; for stop=0 equal to "eager" up to rounding."""
+        """Compute attention in tiles (blocks of queries and keys), with O(L) memory.
+
+        For ``stop=0`` the output is that of the route ``"eager"`` up to rounding.
+        """
         q, v = tokens.q, tokens.v
         out, log_rest = stick_breaking_tiles(
             q,

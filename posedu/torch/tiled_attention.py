@@ -20,8 +20,8 @@ _ROWS = 256  # queries of a tile
 class Limits(NamedTuple):
     """The limits of the keys to which a query may attend.
 
-    The last query belongs to the last key. Causal: no later key; ``window``: no key but
-    the newest ones, the query's own included, and later ones where not causal;
+    The last query belongs to the last key. ``causal``: no later key; ``window``: no key
+    but the newest ones, the query's own included, and later ones where not causal;
     ``padding``: no key where it is true; ``segments``: no key of another number.
     """
 
@@ -41,7 +41,11 @@ class Limits(NamedTuple):
         return not (self.by_token or is_cut or (self.causal and queries > 1))
 
     def columns(self, rows: slice, queries: int, keys: int) -> slice:
-        """Return the keys between the first and the last that some rows may use."""
+        """Return the slice of keys, first to last, that queries may attend to.
+
+        The queries are the slice ``rows`` of all. Causality and the window count,
+        padding and segments do not.
+        """
         first, last = 0, keys
         if self.window is not None:
             first = max(0, keys - queries + rows.start - self.window + 1)
@@ -52,7 +56,11 @@ class Limits(NamedTuple):
     def allowed(
         self, rows: slice, columns: slice, queries: int, keys: int, device: Device
     ) -> Bool[Tensor, "batch_or_1 1 rows columns"]:
-        """Return a mask, true where one of these queries may attend to a key."""
+        """Return a mask, true where a query may attend to a key.
+
+        ``rows`` is the slice of queries, ``columns`` that of keys, ``queries`` and
+        ``keys`` are the numbers of all.
+        """
         places = keys - queries
         shape = 1, 1, rows.stop - rows.start, columns.stop - columns.start
         newest = places + rows.start - columns.start
@@ -84,7 +92,11 @@ def by_group(
     rows: Float[Tensor, "batch heads queries n"],
     grouped: Float[Tensor, "batch kv_heads n m"],
 ) -> Float[Tensor, "batch heads queries m"]:
-    """Multiply the rows of each head by the matrix of its group of heads."""
+    """Multiply the rows of each query head by the matrix of its key-value head.
+
+    Neighboring query heads form a group, which shares a key-value head; ``grouped`` has
+    a matrix for each key-value head.
+    """
     (heads, queries), groups = rows.shape[1:3], grouped.shape[1]
     if heads == groups:
         return rows @ grouped
@@ -102,11 +114,12 @@ def grouped_sdpa(
     mask: Tensor | None = None,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads queries d_v"]:
-    """Call PyTorch's kernel so that it reads each key and value once.
+    """Compute attention by PyTorch's kernel, which reads each key and value once.
 
-    Grouped queries are not served by repeated keys: those of one token become the
-    queries of one head. Where keys have more features than values, or fewer, zeros are
-    appended, since the kernel for unequal numbers has queries × keys weights.
+    In grouped-query attention, keys are not repeated for the query heads of a group:
+    where there is one token, its queries become several queries of one head. Where keys
+    have more features than values, or fewer, zeros are appended, since the kernel for
+    unequal numbers has queries × keys weights.
     """
     group, queries, d_v = q.shape[1] // k.shape[1], q.shape[2], v.shape[-1]
     if queries == 1:
@@ -128,7 +141,10 @@ def grouped_sdpa(
 
 
 def _rows_of_group(t: Tensor, group: int) -> Tensor:
-    """Return numbers of each head's one query as rows of its key-value head."""
+    """Reshape a single query's numbers of each head into rows of its key-value head.
+
+    ``t`` is ``[batch, heads, 1, n]``; ``group`` query heads share a key-value head.
+    """
     if t.shape[1] == 1:
         return t
     return t.unflatten(1, (t.shape[1] // group, group)).flatten(2, 3)
@@ -145,10 +161,10 @@ def attend_within(
 ) -> Float[Tensor, "batch heads queries d_v"]:
     """Softmax attention with the logits scale · q · k + b(i − j), within limits.
 
-    On a CPU, and not compiled, this takes O(queries + keys) memory: tiles of queries
-    have masks of their own and skip the keys that the offset excludes. Elsewhere a mask
-    of queries × keys is made unless the limits are none, or causal with as many queries
-    as keys.
+    On a CPU, and not compiled, this takes O(queries + keys) memory: tiles (blocks of
+    queries) have masks of their own and skip the keys that the offset excludes.
+    Elsewhere a mask of queries × keys is made unless the limits are none, or causal
+    with as many queries as keys.
 
     Parameters
     ----------
@@ -187,7 +203,10 @@ def _attend_at_once(
     scale: float,
     bias_of_keys: Tensor | None = None,
 ) -> Tensor:
-    """Attend with one mask for all queries; ``bias_of_keys`` is that of one query."""
+    """Compute attention with one mask for all queries, without tiles.
+
+    ``bias_of_keys`` is the bias of each key, where there is a single query.
+    """
     queries, keys = q.shape[2], k.shape[2]
     rows, columns = slice(0, queries), slice(0, keys)
     if not is_compiling():
@@ -213,7 +232,7 @@ def _open(
     causal: bool,
     scale: float,
 ) -> Tensor:
-    """Compute the output of ``_Tiled`` by operations that PyTorch differentiates."""
+    """Compute the output of ``_Tiled`` without tiles, by differentiable operations."""
     limits = Limits(causal, window, padding, segments)
     queries, keys = q.shape[2], k.shape[2]
     wide = torch.promote_types(q.dtype, torch.float32)
@@ -230,7 +249,7 @@ def _open(
 
 @completed(_open)
 class _Tiled(torch.autograd.Function):
-    """Attention in tiles of queries, whose backward pass recomputes the weights."""
+    """Autograd function of attention in tiles (blocks of queries)."""
 
     @staticmethod
     def forward(
@@ -282,7 +301,10 @@ class _Tiled(torch.autograd.Function):
 
 
 def _bounded(bias: Tensor, limits: Limits, q: Tensor, keys: int) -> Tensor:
-    """Return the bias as float32 or wider, −∞ at offsets that the limits exclude."""
+    """Return the bias of offsets, −∞ at offsets that causality or window exclude.
+
+    The bias is float32 or wider.
+    """
     bias = bias.to(torch.promote_types(q.dtype, torch.float32), copy=True)
     if limits.causal:
         bias[:, keys:] = -math.inf
@@ -292,14 +314,14 @@ def _bounded(bias: Tensor, limits: Limits, q: Tensor, keys: int) -> Tensor:
 
 
 def _tiles(limits: Limits, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the queries and the keys of each tile."""
+    """Yield slices of queries and of keys for each tile, a block of 256 queries."""
     for start in range(0, queries, _ROWS):
         rows = slice(start, min(start + _ROWS, queries))
         yield rows, limits.columns(rows, queries, keys)
 
 
 def _diagonals(rows: slice, columns: slice, queries: int) -> slice:
-    """Return the part of a bias by offset that a tile reads."""
+    """Return the slice of a bias by offset that a tile of queries and keys needs."""
     return slice(
         queries - rows.stop + columns.start, queries - rows.start + columns.stop - 1
     )
@@ -312,7 +334,7 @@ def _gradients(
     gradient: Tensor,
     scale: float,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of q, k, v and the bias, given the output's."""
+    """Return the gradients of q, k, v and bias, given the gradient of the output."""
     q, k, v, bias = inputs
     queries, keys, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
     wide = torch.promote_types(q.dtype, torch.float32)
@@ -363,7 +385,7 @@ def _gradients(
 def _along_diagonals(
     matrix: Float[Tensor, "queries keys"],
 ) -> Float[Tensor, "queries+keys-1"]:
-    """Return the sums of a matrix over equal offsets, the largest offset first."""
+    """Return a matrix's sum over each offset, the largest offset first."""
     queries, keys = matrix.shape
     padded = matrix.new_zeros(queries, keys + queries)
     padded[:, :keys] = matrix.flip(0)

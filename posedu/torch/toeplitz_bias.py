@@ -9,10 +9,10 @@ from torch.nn import functional
 def toeplitz(
     row: Float[Tensor, "*heads offsets"], keys: int
 ) -> Float[Tensor, "*heads queries keys"]:
-    """Return the matrix of queries and keys that repeats one number for each offset.
+    """Return the queries × keys matrix that repeats one number for each offset.
 
-    ``row`` holds the numbers of the offsets, that of the largest offset first; ``keys``
-    is the number of keys.
+    The offset is query position minus key position. ``row`` holds the numbers of the
+    offsets, that of the largest offset first; ``keys`` is the number of keys.
     """
     if torch.compiler.is_compiling():  # A compiler would fix the size of a window.
         newest = row.shape[-1] - keys
@@ -26,11 +26,11 @@ def skew(
 ) -> Float[Tensor, "*batch queries keys"]:
     """Rearrange numbers by (query, offset) into numbers by (query, key), as a view.
 
-    Column c holds the offset keys − 1 − c. The pair (i, j) has the offset keys −
-    queries + i − j and is thus in column j − i + queries − 1. In the flat array its
-    index grows by one for each key, and by one less than a row for each query (arXiv
-    1809.04281 §3.4.1). If the columns end at offset 0, the numbers above the diagonal
-    come from the next row and must be masked.
+    The offset is query position minus key position. Column c holds the offset keys − 1
+    − c. The pair (i, j) has the offset keys − queries + i − j and is thus in column j −
+    i + queries − 1. In the flat array its index grows by one for each key, and by one
+    less than a row for each query (arXiv 1809.04281 §3.4.1). If the columns end at
+    offset 0, the numbers above the diagonal come from the next row and must be masked.
     """
     queries, offsets = products.shape[-2:]
     if queries == 1:

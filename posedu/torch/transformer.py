@@ -1,4 +1,7 @@
-"""A small transformer of attention and MLPs, which calls an encoding's hooks."""
+"""A small transformer of attention and MLPs, which calls an encoding's hooks.
+
+Hooks are methods by which a positional encoding acts on attention or on a model.
+"""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -19,9 +22,9 @@ from posedu.torch.routes import Route, choose_route
 class Block(nn.Module):
     """Pre-norm transformer layer: adds attention, then an MLP, to the hidden states.
 
-    The layer's encoding is that of ``attention``, or ``outer`` if given: an encoding of
-    which a model calls all hooks (methods by which an encoding acts): ``enter`` and
-    ``update``.
+    The layer's encoding is that of ``attention``, or ``outer`` if given: an encoding
+    that uses no other hooks (methods by which it acts) than ``enter``, which changes
+    hidden states, and ``update``, which changes positions.
     """
 
     def __init__(
@@ -279,7 +282,11 @@ class Transformer(nn.Module):
 
 
 def _acts_on_input(encoding: Encoding) -> bool:
-    """Return whether an encoding acts on a model's input: ``embed`` or ``locate``."""
+    """Return whether an encoding acts on the input of a model.
+
+    Such an encoding uses the hook ``embed`` (changes input vectors) or ``locate``
+    (changes positions).
+    """
     return encoding.uses("embed") or encoding.uses("locate")
 
 
@@ -287,7 +294,8 @@ def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
     """Raise unless ``input`` acts on a model's input and the layers' encodings do not.
 
     A layer's encoding may act on the input if it is ``input``, or if it has the class
-    of ``input`` and uses ``update``.
+    of ``input`` and uses the hook ``update``, which makes the positions of the next
+    layer.
     """
     for own in (*encodings, input):
         if not isinstance(own, Encoding | None):

@@ -19,7 +19,7 @@ INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
 
 
 def fingerprint(root=ROOT):
-    """Return a hash of the inputs that all pages share: code, data and settings."""
+    """Return a hash of what all pages depend on: package code, data and settings."""
     digest = hashlib.sha256(sys.version.encode())
     for name in INPUTS:
         paths = [root / name, *(root / name).rglob("*")]

@@ -32,9 +32,10 @@ def _paragraph(cell):
 
 
 def link(app, source, target, anchor, text):
-    """Return a link node from one page to an anchor of another page.
+    """Return a link node from one page to an anchor (a labeled place) of another page.
 
-    An empty anchor stands for the whole page.
+    ``source`` and ``target`` are the pages' names. An empty anchor stands for the whole
+    target page.
     """
     uri = app.builder.get_relative_uri(source, target)
     if anchor:
@@ -53,6 +54,6 @@ def parse(directive, markdown):
 
 
 def asset(name):
-    """Return a stylesheet or script of the extension, inside its HTML tag."""
+    """Return a stylesheet or script file's text inside ``<style>`` or ``<script>``."""
     tag = {".css": "style", ".js": "script"}[Path(name).suffix]
     return f"<{tag}>{(HERE / name).read_text(encoding='utf-8')}</{tag}>"

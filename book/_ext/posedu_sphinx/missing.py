@@ -77,7 +77,7 @@ def _tests(record, root):
 
 
 def _figure(record, root):
-    """Return whether no explorable is named after the chapter or an encoding in it."""
+    """Return whether neither the chapter nor an encoding in it has an explorable."""
     folder = root / "posedu" / "book" / "explorables"
     inside = [one for one in RECORDS.values() if one.page == record.page]
     names = {name for one in (record, *inside) for name in _names(one)}
@@ -85,7 +85,10 @@ def _figure(record, root):
 
 
 def _names(record):
-    """Return the names that an encoding's files may have: its own and its chapter's."""
+    """Return the names that an encoding's test or explorable may have.
+
+    They are the encoding's own name, its module's, and its chapter's.
+    """
     own = (record.name, record.file.rpartition(".")[2], record.chapter)
     return {name.replace("-", "_") for name in own if name}
 
@@ -101,10 +104,10 @@ def _gpu(record, root):
 
 
 def _claims(record, root):
-    """Return whether no page has some label that the encoding's docstring names.
+    """Return whether a label that an encoding's docstring names is in no page.
 
-    Also true if the docstring names none, or if the proof of one of the encoding's
-    special cases is in no page.
+    The label is a formula's. Also true if the docstring names none, or if the proof of
+    one of the encoding's special cases is in no page.
     """
     named = set(LABEL.findall(record.implementation("numpy").__doc__))
     named |= {case.proof for case in record.special_cases}
@@ -117,9 +120,11 @@ def _labeled(name, page):
 
 
 def _errata(record, root):
-    """Return whether a chapter has no erratum, or one that its family's list lacks.
+    """Return whether a chapter has no erratum, or one that is missing in a list.
 
-    An erratum corrects a published source. True also if the encoding has no chapter.
+    An erratum corrects a published source; the list is that of all errata of the
+    encoding's family, ``book/FAMILY/errata*.md``. True also if the encoding has no
+    chapter.
     """
     names = (record.page, *further_pages(record.page, root))
     pages = [root / f"{name}.md" for name in names]
@@ -133,7 +138,10 @@ def _errata(record, root):
 
 
 def _page(name, root, ending):
-    """Return whether a page's file is missing or not in the book's contents."""
+    """Return whether a page's file is missing, or the page is not in the contents.
+
+    ``root`` is the repository's folder; the file is ``name`` and ``ending`` in it.
+    """
     return name not in documents(root) or not (root / f"{name}{ending}").exists()
 
 

@@ -1,4 +1,4 @@
-"""Evaluation of parsed equations, given a table that maps their symbols to values."""
+"""Evaluation of parsed LaTeX equations, with values for their symbols from a table."""
 
 import functools
 import operator
@@ -37,8 +37,8 @@ def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
 def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
     """Evaluate a statement, which is a chain of expressions with signs between them.
 
-    ``a = b < c`` gives ``("=", a, b)`` and ``("<", b, c)``, with the values of a, b
-    and c by the symbol table.
+    ``a = b < c`` gives ``("=", a, b)`` and ``("<", b, c)``, where a, b and c are the
+    values with the symbols' values from ``table``.
     """
     values = pairwise(evaluate(node, table) for node in statement.children[::2])
     signs = (str(sign) for sign in statement.children[1::2])
@@ -52,7 +52,7 @@ def holds(sign: str, left: Any, right: Any) -> bool:
 
 
 def evaluate(node: Tree | Token, table: Table) -> Any:
-    """Return the value of a syntax-tree node, with symbols' values from the table."""
+    """Return the value of a syntax-tree node; ``table`` has the values of symbols."""
     if isinstance(node, Token):
         return _factor(Tree("factor", [node]), table)
     if node.data in _MEANINGS:
@@ -106,9 +106,10 @@ def _is_closed(function: Tree) -> bool:
 
 
 def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
-    """Split a sum sign from a parenthesis that follows it, as in Σ (a + b) c.
+    """Separate a sum sign from the parenthesis after it, as in Σ (a + b) c.
 
-    ``rest`` are the factors after the sign and the parenthesis. Return the sign with
+    The parser reads the parenthesis as the sum's whole argument, but the sum extends
+    over c, too. ``rest`` are the factors after the parenthesis. Return the sign with
     its bounds, and the factors with the parenthesis in front.
     """
     head, *tails = function.children
@@ -179,8 +180,8 @@ def _number(digits: Token) -> sp.Number:
 def _named(head: Token, tails: list[Tree], table: Table) -> Any:
     """Return the value of a name with the scripts and arguments (``tails``) after it.
 
-    If the table has a key for the name with one of its sub- or superscripts, that key
-    is used, else the key for the name alone.
+    If the symbol table has a key for the name with one of its sub- or superscripts,
+    such as ``R^axial``, that key is used, else the key for the name alone.
     """
     name = plain_name(head)
     for at, tail in enumerate(tails if _has_scripts(name, table) else ()):
@@ -203,7 +204,10 @@ def _has_scripts(name: str, table: Table) -> bool:
 
 
 def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
-    """Apply the indices, powers and arguments after a value, from left to right."""
+    """Apply what follows a symbol's value, from left to right, and return the value.
+
+    ``tails`` are indices, powers, factorials and arguments in parentheses.
+    """
     while tails:
         tail, *tails = tails
         if tail.data == "above" and _is_indexed(value) and tails:
@@ -326,7 +330,7 @@ def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
 def _integral(
     below: Tree | None, above: Tree | None, body: list[Any], table: Table
 ) -> Any:
-    r"""Evaluate ``\int_a^b f \, dx`` by the antiderivative in the table.
+    r"""Evaluate ``\int_a^b f \, dx`` by the antiderivative in the symbol table.
 
     ``below`` and ``above`` are the scripts a and b, ``body`` is ``f \, dx``. If f is
     not the antiderivative's derivative, the value has an unknown term, so that no
@@ -377,7 +381,7 @@ def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
     r"""Return the name and the values of a sum's variable.
 
     ``node`` is ``l=j`` (``above`` has the upper bound), ``j \le i``, ``0 \le p < n`` or
-    ``p``, whose values are in the table under ``"p in"``.
+    ``p``, whose values are in the symbol table under ``"p in"``.
     """
     if isinstance(node, Token) or len(node.children) == 1:
         name = _variable(node)

@@ -6,10 +6,10 @@ longer ones, always on the same characters: the last ones of a window. A longer 
 shows more of the window before them, so only the context changes with the length.
 
 With one seed, all encodings get the same windows in the same order and the same initial
-weights, except for their own. All share one learning rate: the candidate with the
-fewest bits at the training length, averaged over the encodings and over two seeds that
-are not reported. This command remakes the book's result in two hours on two idle cores;
-after an interrupt it continues::
+weights, except for the encodings' own parameters. All share one learning rate: the
+candidate with the fewest bits per character at the training length, averaged over the
+encodings and over two seeds that are not reported. This command remakes the book's
+result in two hours on two idle cores; after an interrupt it continues::
 
     python -m posedu.book.experiments.characters --out book/data/characters-cpu.json
 """
@@ -76,7 +76,11 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Text:
-    """A text as character numbers: training text, test files, checksum of all."""
+    """A text as character numbers (indices in ``KNOWN``), with a checksum.
+
+    ``training`` is the training text, ``testing`` has a tensor for each test file, and
+    ``digest`` are the first 12 hex digits of the SHA-256 of all files.
+    """
 
     training: Int[Tensor, "characters"]
     testing: tuple[Int[Tensor, "_"], ...]
@@ -85,9 +89,10 @@ class Text:
 
 @cache
 def standard_library() -> Text:
-    """Return the source code of Python's standard library, modules without packages.
+    """Return the text of Python's standard library: source of modules, no packages.
 
-    The checksum of a file's name decides whether it is for testing, one in eight.
+    The checksum of a file's name decides whether the file is for testing, which one
+    file in eight is.
     """
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(
@@ -107,7 +112,12 @@ def standard_library() -> Text:
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes and training settings of all runs; ``text`` is the checksum of the text."""
+    """Model sizes and training settings that all runs (single trainings) share.
+
+    ``length`` is the training length in characters, ``d`` the head dimension, ``decay``
+    the weight decay, ``tested`` the number of test windows, and ``text`` the checksum
+    of the text.
+    """
 
     steps: int = 1000
     batch: int = 32
@@ -158,9 +168,10 @@ class Condition:
 
 
 def _rows(s: Settings) -> int:
-    """Return the rows of a learned table, enough for the longest test length.
+    """Return the number of rows of a learned position table, one for each position.
 
-    Rows beyond the training length stay untrained.
+    It is enough for the longest test length. Rows beyond the training length stay
+    untrained.
     """
     return MULTIPLES[-1] * s.length
 
@@ -287,7 +298,8 @@ class Run(AnyRun):
 
     ``bits`` and ``accuracy`` map the length, written as text, to the value.
 
-    ``loss`` is the mean of the last tenth of the steps, in bits.
+    ``rate`` is the learning rate; ``loss`` is the mean training loss of the last tenth
+    of the steps, in bits.
     """
 
     rate: float
@@ -327,9 +339,10 @@ class Result(Runs):
         return [run for run in self.runs if run.seed in CHOOSING]
 
     def chosen(self) -> float | None:
-        """Return the learning rate with the fewest bits on the seeds that choose it.
+        """Return the learning rate with the fewest mean bits at the training length.
 
-        ``None`` while the candidates have been run with different encodings or seeds.
+        Only the runs on the seeds of :data:`CHOOSING` count. ``None`` while the
+        candidates have been run with different encodings or seeds.
         """
         near = str(self.settings.length)
         found: dict[float, dict[tuple, float]] = {rate: {} for rate in RATES}
@@ -348,7 +361,11 @@ class Result(Runs):
 
     @property
     def complete(self) -> bool:
-        """Return whether all reported encodings have the same seeds, uninterrupted."""
+        """Return whether all encodings were trained with equal seeds, uninterrupted.
+
+        Only the reported runs count: those with the chosen learning rate on reported
+        seeds.
+        """
         seeds: dict[str, set] = {}
         for run in self.reported():
             seeds.setdefault(run.encoding, set()).add(run.seed)
@@ -366,7 +383,10 @@ class Result(Runs):
         return [name for name in ALL if name in trained]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head, then the mean bits of each encoding at every test length."""
+        """Yield the rows of the printed table: the head, then a row for each encoding.
+
+        A row has the encoding's title and its mean bits at every test length, as text.
+        """
         yield ("bits per character", *(f"L = {n}" for n in self.lengths()))
         for name in self.encodings():
             values = (self.bits(name, n) for n in self.lengths())
@@ -374,7 +394,10 @@ class Result(Runs):
 
 
 def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
-    """Format bits over the seeds: mean ± half of the interval, or one seed's value."""
+    """Format bits per character of all seeds as text: mean ± half of the interval.
+
+    The interval is Student's t interval at 95 %. One seed gives its value alone.
+    """
     if len(values) < 2:
         return f"{values.mean():.3f}"
     mean, half = interval(values)
@@ -384,7 +407,11 @@ def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
 def training_windows(
     text: Text, settings: Settings, seed: int
 ) -> Iterator[Int[Tensor, "batch characters"]]:
-    """Yield the text windows of each training step, from random places."""
+    """Yield each training step's batch of windows from random places in the text.
+
+    A window has one character more than the training length: all but the last are
+    inputs, all but the first are labels.
+    """
     generator = torch.Generator().manual_seed(seed)
     window = torch.arange(settings.length + 1)
     last = len(text.training) - len(window)
@@ -456,7 +483,7 @@ def test(
 
 
 def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
-    """Train one encoding with one rate and seed and test it at every length."""
+    """Train a model with one encoding, learning rate and seed; test at every length."""
     start = time.perf_counter()
     text = text_of(settings)
     windows = test_windows(text, settings, seed)
@@ -494,7 +521,11 @@ class RateExperiment(Experiment):
     def require_trainable(
         self, settings: Settings, chosen: Mapping[str, Sequence[str]]
     ) -> None:
-        """Raise unless the chosen names exist and one of them chooses the rate."""
+        """Raise an error if training cannot start with these settings and names.
+
+        The chosen names must exist, and one of them must be in ``choosing``. The text
+        must have the checksum that is in the settings.
+        """
         super().require_trainable(settings, chosen)
         text_of(settings)
         ((of, names),) = chosen.items()
@@ -507,7 +538,10 @@ class RateExperiment(Experiment):
     def phases(
         self, result: Runs, seeds: int, chosen: Mapping[str, Sequence[str]]
     ) -> Iterator[list[tuple]]:
-        """Yield the jobs that choose the learning rate, then those with that rate."""
+        """Yield two lists of jobs: to choose the learning rate, then with this rate.
+
+        A job is a tuple (rate, name, seed) for one training.
+        """
         (names,) = chosen.values()
         choosing = [name for name in names if name in self.choosing]
         yield [(r, name, s) for s in CHOOSING for name in choosing for r in RATES]

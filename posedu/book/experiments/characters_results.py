@@ -1,7 +1,7 @@
 """Tables and figures of ``posedu.book.experiments.characters``.
 
 Intervals are Student's t intervals over the seeds, at 95 % unless otherwise stated.
-Comparisons use differences within seeds, in bits per character
+Comparisons use differences between runs of the same seed, in bits per character
 (:mod:`posedu.book.experiments.comparisons`).
 """
 
@@ -51,7 +51,8 @@ They were trained at 512 tokens and tested up to 16384.
 class Expectation:
     """A paper's expectation that one encoding needs fewer bits than another.
 
-    ``multiples`` are the lengths over the training length.
+    ``source`` is the paper, ``better`` and ``worse`` are names of encodings, and
+    ``multiples`` are the test lengths over the training length.
     """
 
     source: str
@@ -89,7 +90,10 @@ FIRE's are those of its abstract, up to four training lengths, which it tests.
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean bits per character against the test length, by kind of encoding."""
+    """Draw each encoding's mean bits per character against the test length.
+
+    Each kind of encoding has a panel.
+    """
     figure, (panels,) = canvas(1, len(PANELS), figsize=(7.2, 3.6), sharey=True)
     lengths = result.lengths()
     for panel, (title, names) in zip(panels, PANELS.items(), strict=True):
@@ -130,14 +134,18 @@ def overview(result: Result) -> Figure:
 
 
 def origins(result: Result) -> Table:
-    """Return a table of when, on what and with which versions the runs were made."""
+    """Return a table of the runs' origins: date, commit, device and versions."""
     return comparisons.origins(
         result, {n: condition.title for n, condition in ALL.items()}
     )
 
 
 def rates(result: Result) -> Table:
-    """Return a table of bits by encoding and learning rate, with the chosen rate."""
+    """Return a table of bits per character, by encoding (row) and learning rate.
+
+    The bits are means over the seeds that choose the rate, at the training length. The
+    caption names the chosen rate.
+    """
     near = str(result.settings.length)
     names = [n for n in CONDITIONS if any(r.encoding == n for r in result.choosing())]
 
@@ -165,7 +173,11 @@ def rates(result: Result) -> Table:
 
 
 def length_cost(result: Result) -> Table:
-    """Return a table of the bits that longer texts add, with published outcomes."""
+    """Return a table of the bits per character that longer texts add, by encoding.
+
+    Its last columns say whether the encoding holds, loses or breaks at the longest
+    length, as measured here and as published (``REPORTED``).
+    """
     near, *longer = result.lengths()
     names = [name for name in result.encodings() if name in CONDITIONS]
 
@@ -193,7 +205,11 @@ def length_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield each expectation at each length, with the difference in bits."""
+    """Yield (expectation, test length, gap) for each expectation at its lengths.
+
+    The gap is the bits per character of the encoding expected to be worse, minus those
+    of the encoding expected to be better.
+    """
     for e in EXPECTED:
         if {e.better, e.worse} <= {*result.encodings()}:
             for multiple in e.multiples:
@@ -203,7 +219,11 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations, with measured gaps and verdicts."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts.
+
+    A row is an expectation that one encoding needs fewer bits than another, a column a
+    test length.
+    """
     found = {(e, length): gap for e, length, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in found)
     cells = {at: f"{_bits(gap)} {SIGNS[gap.verdict]}" for at, gap in found.items()}
@@ -227,11 +247,12 @@ def expectations(result: Result) -> Table:
 
 
 def significant_differences(result: Result) -> Table:
-    """Return a table: for each encoding, the numbers of the significantly worse ones.
+    """Return a table that lists, for each encoding, the significantly worse ones.
 
-    It compares at the shortest and at the longest length. The intervals of one length
-    hold together with 95 %. A difference is significant if its interval excludes 0 and
-    its mean exceeds ``NOTICED``.
+    It lists encodings by their numbers in the first column, separately for the shortest
+    and for the longest length. The intervals of one length hold together with 95 %. A
+    difference is significant if its interval excludes 0 and its mean exceeds
+    ``NOTICED``.
     """
     names = [name for name in result.encodings() if name in CONDITIONS]
     numbers = {name: n for n, name in enumerate(names, 1)}
@@ -266,7 +287,9 @@ def significantly_worse(
 def clips(result: Result) -> Table:
     """Return a table that compares Shaw's clip distances with clip 4.
 
-    All intervals of one length hold together.
+    A clip distance is the largest offset with a vector of its own. The table has the
+    bits saved at the shortest and at the longest length; all intervals of one length
+    hold together.
     """
     names = sorted(("shaw", *CLIPS), key=_clip)
     others = [name for name in names if name != "shaw-4"]
@@ -295,7 +318,8 @@ def clips(result: Result) -> Table:
 def absolute(result: Result) -> Table:
     """Return a table that compares further absolute encodings with their baselines.
 
-    All intervals of one length hold together.
+    A baseline is the encoding that a further encoding modifies. All intervals of one
+    length hold together.
     """
     level = 1 - 0.05 / len(ABSOLUTE)
     near, next_, *_, far = result.lengths()

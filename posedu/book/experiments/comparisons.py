@@ -84,8 +84,9 @@ def gaps(
 ) -> dict[tuple[str, str], Gap]:
     """Return the difference of every pair of encodings, first minus second.
 
-    All intervals hold together with ``level``: some of many intervals miss by chance,
-    so the interval of each of n pairs has the level 1 − (1 − level) / n (Bonferroni).
+    ``values`` has, for each encoding, one measured value for each seed. All intervals
+    hold together with ``level``: some of many intervals miss by chance, so the interval
+    of each of n pairs has the level 1 − (1 − level) / n (Bonferroni).
 
     Raises
     ------
@@ -103,9 +104,10 @@ def gaps(
 
 
 def origins(result: Runs, titles: Mapping[str, str]) -> Table:
-    """Return a table of when, on what and with which versions the runs were made.
+    """Return a table of the runs' origins: date, commit, device and versions.
 
-    ``titles`` are the titles of the encodings.
+    Runs of the same origin share a row. ``titles`` maps the names of encodings to
+    titles.
     """
     shown: dict[str, list[object]] = {}
     for made in result.made():

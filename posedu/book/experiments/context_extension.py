@@ -1,11 +1,11 @@
 """Context extension of character models with RoPE, without and with tuning.
 
 A model is trained at one length, with text, training and test of
-:mod:`posedu.book.experiments.characters`. Then a method changes its frequencies for
-texts that are several times as long, and it is tested there, untuned and after a little
-tuning at that length. A second model has NoPE layers that alternate with windowed RoPE
-layers. This command remakes the book's result in half an hour on two idle cores; after
-an interrupt it continues::
+:mod:`posedu.book.experiments.characters`. Then a method changes RoPE's frequencies for
+texts that are several times as long, and the model is tested on such texts, untuned and
+after a little tuning at their length. A second model has NoPE layers (no positional
+encoding) that alternate with windowed RoPE layers. This command remakes the book's
+result in half an hour on two idle cores; after an interrupt it continues::
 
     python -m posedu.book.experiments.context_extension \
         --out book/data/context-extension-cpu.json
@@ -69,7 +69,10 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings(characters.Settings):
-    """Sizes and training settings of all runs; ``tuning`` counts the tuning steps."""
+    """Sizes and training settings of all runs (single trainings).
+
+    ``tuning`` is the number of tuning steps at a longer length, after training.
+    """
 
     batch: int = 16
     length: int = 128
@@ -85,7 +88,8 @@ AnySettings = Settings | sequences.Settings
 class Method:
     """Method of context extension, for example PI or YaRN.
 
-    ``make`` returns the encoding for the settings, the factor and the test length.
+    ``make`` returns the encoding from the settings, the factor by which texts become
+    longer than in training, and the test length.
     """
 
     title: str
@@ -161,8 +165,10 @@ def encodings(
 ) -> Iterator[Encoding]:
     """Yield the encoding of each layer of a model, extended by a method.
 
-    Layers of the model with windows alternate: RoPE in windowed layers, NoPE in
-    global-attention layers. A temperature is applied in the global-attention layers.
+    ``model`` is "rope" or "windows", ``method`` a name in :data:`METHODS`, and
+    ``factor`` says how many times as long as in training texts become. Layers of the
+    model "windows" alternate: RoPE in windowed layers, no encoding in global-attention
+    layers. The method "log-n" multiplies the logits of the latter by a temperature.
     """
     extended = METHODS[method].make(settings, factor, length)
     if model == "windows":
@@ -175,7 +181,11 @@ def encodings(
 
 
 class Model(CausalModel):
-    """Causal character model whose encodings a method has set for one test length."""
+    """Causal transformer whose encodings a method has set for one test length.
+
+    ``model`` is "rope" or "windows", ``method`` a name in :data:`METHODS`, and
+    ``factor`` says how many times as long as in training texts become.
+    """
 
     def __init__(
         self,
@@ -218,7 +228,11 @@ class Run(characters.Run):
 
 
 def label(method: str, factor: int, how: str) -> str:
-    """Return the name of a measurement: method, factor, and untuned, tuned or near."""
+    """Return the name of a measurement, for example "yarn × 4, tuned".
+
+    ``how`` is "plain" (untuned) or "tuned", both at ``factor`` times the training
+    length, or "near": at the training length, with the method set for ``factor``.
+    """
     return f"{method} × {factor}, {how}"
 
 
@@ -252,12 +266,19 @@ class Result(characters.Result):
         return [name for name in MODELS if name in trained]
 
     def values(self, model: str, what: str) -> Float[np.ndarray, "seeds"]:
-        """Return the bits of one measurement of a model, a number per seed."""
+        """Return the bits per character of one measurement, one number for each seed.
+
+        ``what`` is the measurement's name by :func:`label`, or the training length as
+        text.
+        """
         runs = [run for run in self.reported() if run.encoding == model]
         return np.array([run.bits[what] for run in runs])
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head and a row of mean bits per method, untuned and tuned."""
+        """Yield the rows of the printed table: the head, then a row for each method.
+
+        A row has the mean bits per character of each measurement, as text.
+        """
         yield ("bits per character", *(f"× {f}, {how}" for f, how in CASES))
         for model in self.encodings():
             for method in TRIED[model]:
@@ -282,7 +303,11 @@ def extended_bits(
     rate: float,
     seed: int,
 ) -> dict[str, float]:
-    """Return the bits per character of every method and factor, untuned and tuned."""
+    """Return the bits per character of every method and factor, by :func:`label`.
+
+    ``trained`` is the trained model of the name ``model``, and ``rate`` its learning
+    rate. At each factor, it is tested untuned and tuned.
+    """
     asked = settings.length // 2
     state = trained.state_dict()
 

@@ -1,7 +1,8 @@
 """Tables and figures of ``posedu.book.experiments.context_extension``.
 
 Intervals are Student's t intervals over the seeds, at 95 %. Comparisons use differences
-within seeds (:mod:`posedu.book.experiments.comparisons`), in bits per character.
+between runs of the same seed (:mod:`posedu.book.experiments.comparisons`), in bits per
+character.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,11 @@ Condition = tuple[str, str]
 
 @dataclass(frozen=True)
 class Expectation:
-    """A paper's expectation that one condition needs fewer bits than another."""
+    """A paper's expectation that one condition needs fewer bits than another.
+
+    A condition is a model and the method applied to it; ``how`` is "plain" (untuned) or
+    "tuned".
+    """
 
     source: str
     better: Condition
@@ -61,7 +66,7 @@ EXPECTED = (
 
 
 def origins(result: Result) -> Table:
-    """Return a table of when, on what and with which versions the runs were made."""
+    """Return a table of the runs' origins: date, commit, device and versions."""
     return comparisons.origins(result, MODEL_TITLES)
 
 
@@ -117,7 +122,7 @@ def overview(result: Result) -> Figure:
 def near_cost(result: Result) -> Table:
     """Return a table of the bits that each method adds at the training length.
 
-    Each method is set for the largest factor.
+    Each method is set for texts of the largest factor times the training length.
     """
     conditions = [(model, m) for model in result.encodings() for m in TRIED[model]]
     added = [
@@ -143,7 +148,11 @@ def near_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield each expectation at each length factor, with the difference in bits."""
+    """Yield (expectation, factor, gap) for each expectation at each longer length.
+
+    ``factor`` is the test length over the training length. The gap is the bits per
+    character of the condition expected to be worse, minus those of the other condition.
+    """
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
@@ -155,7 +164,11 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations, with measured gaps and verdicts."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts.
+
+    A row is an expectation that one condition needs fewer bits than another. A
+    column is a test length over the training length.
+    """
     found = {(e, factor): gap for e, factor, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in found)
     outcomes = [gap.verdict for gap in found.values()]
@@ -188,7 +201,7 @@ def shown_conditions() -> list[Condition]:
 
 
 def title(condition: Condition) -> str:
-    """Return the title of a condition, for example "YaRN"."""
+    """Return the title of a condition (a model and a method), for example "YaRN"."""
     model, method = condition
     if model == "rope":
         return METHODS[method].title

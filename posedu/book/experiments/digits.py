@@ -86,7 +86,11 @@ SHIFTS: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes and training settings of all runs."""
+    """Sizes and training settings of all runs (single trainings).
+
+    ``d`` is the head dimension, ``block`` the size of LieRE's and ComRoPE's blocks of
+    features, and ``decay`` the weight decay.
+    """
 
     epochs: int = 60
     batch: int = 64
@@ -116,7 +120,7 @@ class LearnedTable(Encoding):
         x: Float[Tensor, "batch tokens d_model"],
         positions: Float[Tensor, "rows tokens 2"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Add to ``x`` the table's vector at each position."""
+        """Add to ``x`` the learned vector of each position, interpolated."""
         from_center = (2 * positions / (SIDE - 1) - 1).to(x.dtype)
         entries = functional.grid_sample(
             self.entries.to(x.dtype).expand(len(positions), -1, -1, -1),
@@ -334,10 +338,12 @@ class TinyViT(nn.Module):
 class Run(AnyRun):
     """Result of one training of one encoding, measured on the test images.
 
-    ``accuracy`` has the names of :data:`VIEWS` and :data:`SHIFTS`. ``logit_change`` has
-    the names of :data:`SHIFTS`: the largest change of a logit, whose scale is
-    ``largest_logit``. ``loss`` is the mean over the training images, unperturbed, after
-    the last step; ``parameters`` counts the trained parameters of the encodings.
+    ``accuracy`` has a value for each name of :data:`VIEWS` (image sizes) and of
+    :data:`SHIFTS` (offsets added to all coordinates). ``logit_change`` has, for each
+    name of :data:`SHIFTS`, the largest change of a logit under this shift;
+    ``largest_logit`` is the largest absolute logit without one. ``loss`` is the mean
+    over the training images, unperturbed, after the last step; ``parameters`` counts
+    the trained parameters of the encodings.
     """
 
     logit_change: dict[str, float]
@@ -369,7 +375,7 @@ class Result(Runs):
         )
 
     def evaluations(self) -> list[str]:
-        """Return the names of all evaluations: the views, then the shifts."""
+        """Return the names of all evaluations: image sizes, then coordinate shifts."""
         return [*VIEWS, *SHIFTS]
 
     def encodings(self) -> list[str]:
@@ -377,12 +383,12 @@ class Result(Runs):
         return [name for name in ALL if any(r.encoding == name for r in self.runs)]
 
     def among(self, encodings: Iterable[str]) -> "Result":
-        """Return the result of some encodings, for the seeds that all of them have.
+        """Return a result with the given encodings and the seeds that all of them have.
 
         Raises
         ------
         ValueError
-            One of them was not run.
+            One of the encodings was not trained.
         """
         names = [*encodings]
         if missing := [name for name in names if name not in self.encodings()]:
@@ -393,7 +399,10 @@ class Result(Runs):
         return Result(self.method, self.settings, runs)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head and a row of accuracies per encoding, by view and by shift."""
+        """Yield the rows of the printed table: the head, then a row for each encoding.
+
+        A row has the accuracy at each image size and under each shift, as text.
+        """
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
             values = [self.accuracy(name, c) for c in self.evaluations()]
@@ -429,7 +438,10 @@ def split(
 
 
 def build(condition: Condition, settings: Settings, seed: int) -> TinyViT:
-    """Return an untrained model; only its encodings depend on the condition."""
+    """Return an untrained model whose layers have the condition's encoding.
+
+    All weights but the encoding's depend on the settings and the seed alone.
+    """
     torch.manual_seed(seed)
     encodings = [condition.make(settings) for _ in range(settings.layers)]
     torch.manual_seed(seed)

@@ -1,8 +1,8 @@
 """Tables and figures of ``posedu.book.experiments.digits``.
 
 Intervals are Student's t intervals over the seeds, widened since training sets overlap,
-at 95 % unless otherwise stated. Comparisons use differences within seeds
-(:mod:`posedu.book.experiments.comparisons`).
+at 95 % unless otherwise stated. Comparisons use differences between runs of the same
+seed (:mod:`posedu.book.experiments.comparisons`).
 """
 
 from collections import Counter
@@ -62,7 +62,7 @@ CLAIMS = (
 
 
 def origins(result: Result) -> Table:
-    """Return a table of when, on what and with which versions the runs were made."""
+    """Return a table of the runs' origins: date, commit, device and versions."""
     return comparisons.origins(
         result, {n: condition.title for n, condition in ALL.items()}
     )
@@ -142,8 +142,9 @@ def views(result: Result) -> Figure:
 def significant_differences(result: Result) -> Table:
     """Return a table of the significant differences of accuracy in each view.
 
-    It counts pairs of all encodings and names those of the rotations of two
-    coordinates. The intervals of all pairs of a view hold together with 95 %.
+    A view is an image size of the test. A row counts the pairs of encodings that
+    differ, and names those pairs in which both encodings rotate by two coordinates. The
+    intervals of all pairs of a view hold together with 95 %.
 
     Raises
     ------
@@ -187,10 +188,11 @@ def significant_differences(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
-    """Yield each claim whose encodings were trained, its difference and its verdict.
+    """Yield (claim, gap, verdict) for each claim whose encodings were trained.
 
-    The interval of each gap holds by itself at 95 %. The verdict is undecided if one of
-    the trainings did not converge.
+    The gap is the accuracy of the encoding that the paper claims to be above, minus
+    that of the other encoding, in points. The interval of each gap holds by itself at
+    95 %. The verdict is undecided if one of the trainings did not converge.
     """
     for claim in CLAIMS:
         both = (claim.better, claim.worse)
@@ -291,7 +293,11 @@ def shift_cost(result: Result) -> Table:
 
 
 def _along_the_raster(result: Result) -> str:
-    """Return a sentence on FoPE's accuracy between columns and between rows."""
+    """Return a caption's sentence on FoPE's accuracy at two larger image sizes.
+
+    Images of 12 × 8 have new pixels between the trained columns, images of 16 × 16 also
+    between the rows. The sentence is empty if FoPE was not trained.
+    """
     if "fope" not in result.encodings():
         return ""
     columns, rows = (
@@ -311,7 +317,10 @@ def _is_finished(result: Result, name: str) -> bool:
 
 
 def _means(result: Result, condition: str) -> np.ndarray:
-    """Return mean accuracies in percent and half-widths of intervals, by encoding."""
+    """Return mean accuracies in percent and half-widths of intervals, [2, encodings].
+
+    ``condition`` is the name of an image size or of a coordinate shift.
+    """
     names = result.encodings()
     return np.transpose(
         [interval(100 * result.accuracy(name, condition)) for name in names]

@@ -6,10 +6,11 @@ that followed it. The letters of the facts occur in the noise, too: a letter is 
 answer only because it stands after a mark. A longer text has as many facts and more
 noise.
 
-A small transformer with RoPE is trained at one length. Then its frequencies are changed
-as in :mod:`posedu.book.experiments.context_extension`, without tuning. A second model
-alternates windowed layers with NoPE layers. This command remakes the book's result in
-half an hour on two idle cores; after an interrupt it continues::
+A small transformer with RoPE is trained at one length. Then RoPE's frequencies are
+changed for longer texts as in :mod:`posedu.book.experiments.context_extension`, without
+tuning. A second model alternates windowed RoPE layers with NoPE layers (no positional
+encoding). This command remakes the book's result in half an hour on two idle cores;
+after an interrupt it continues::
 
     python -m posedu.book.experiments.needles --out book/data/needles-cpu.json
 """
@@ -135,7 +136,8 @@ class Result(Runs):
     ) -> Float[np.ndarray, "seeds"]:
         """Return the accuracies of a model by one method at one length.
 
-        The values are in the order of rising seeds.
+        ``factor`` is the test length over the training length. The values are in the
+        order of rising seeds.
         """
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
@@ -148,7 +150,10 @@ class Result(Runs):
         return [name for name in MODELS if name in trained]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head and a row of accuracies per model and method, by length."""
+        """Yield the rows of the printed table: the head, then one for each method.
+
+        A row has the accuracy at every test length, as text.
+        """
         yield ("accuracy in %", *(f"× {f}" for f in (1, *FACTORS)))
         for model in self.encodings():
             for method in TRIED[model]:
@@ -165,7 +170,7 @@ def _model(model: str, settings: Settings, seed: int, **how: object) -> Model:
 
 
 def run(model: str, seed: int, settings: Settings) -> Run:
-    """Train one model with one seed; test it at every length with every method."""
+    """Train a model with one seed; test each extension method at every length."""
     start = time.perf_counter()
     trained = _model(model, settings, seed)
     loss = fit(trained, TASK, settings, seed)

@@ -1,8 +1,9 @@
 """Tables and figures of ``posedu.book.experiments.needles``.
 
 Intervals are Student's t intervals over the seeds, at 95 %. Comparisons use differences
-within seeds (:mod:`posedu.book.experiments.comparisons`), in points. Conditions and
-expectations are those of :mod:`posedu.book.experiments.context_extension_results`.
+between runs of the same seed (:mod:`posedu.book.experiments.comparisons`), in points.
+Conditions and expectations are those of
+:mod:`posedu.book.experiments.context_extension_results`.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ EXPECTED = tuple(e for e in context_extension_results.EXPECTED if e.how == "plai
 
 
 def origins(result: Result) -> Table:
-    """Return a table of when, on what and with which versions the runs were made."""
+    """Return a table of the runs' origins: date, commit, device and versions."""
     return comparisons.origins(result, MODEL_TITLES)
 
 
@@ -78,7 +79,12 @@ def overview(result: Result) -> Figure:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield each expectation at each length factor, with the difference in points."""
+    """Yield (expectation, factor, gap) for each expectation at each longer length.
+
+    ``factor`` is the test length over the training length. The gap is the accuracy
+    of the condition (a model and a method) expected to be better, minus that of the
+    other condition, in percentage points.
+    """
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
@@ -90,7 +96,11 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations, with measured gaps and verdicts."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts.
+
+    A row is an expectation that one condition is more accurate than another. A
+    column is a test length over the training length.
+    """
     found = {(e, factor): gap for e, factor, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in found)
     outcomes = [gap.verdict for gap in found.values()]

@@ -32,7 +32,10 @@ def finished_runs(
     dask: str | None,
     libraries: Sequence[str],
 ) -> Iterator[Any]:
-    """Yield the run that ``make`` returns for each job, in any order, with provenance.
+    """Yield a run (the result of one training) for each job, in any order.
+
+    ``make`` returns the run from the arguments in the job; provenance (date, device,
+    commit, versions) is added to the run.
 
     ``processes`` jobs run at a time on this machine, a single one in this process. With
     ``dask``, the address of a scheduler, they run on all workers of its cluster.
@@ -109,7 +112,11 @@ def _connection(address: str) -> Iterator[Any]:
 def _run_on_one_thread(
     make: Callable[..., Any], job: tuple, libraries: Sequence[str]
 ) -> Any:
-    """Run one job on one thread; the process that waits for it handles SIGINT."""
+    """Return the run of one job, made on one thread, with its provenance.
+
+    A process with this function in its main thread ignores SIGINT; the process that
+    waits for the job handles it.
+    """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     with _one_at_a_time:
@@ -119,15 +126,16 @@ def _run_on_one_thread(
 
 @cache
 def _provenance_of_process(libraries: tuple[str, ...]) -> dict[str, Any]:
-    """Return the provenance of all runs that this process makes.
+    """Return the provenance (date, commit, …) of all runs that this process makes.
 
-    It is found once: a later commit does not change the code that is loaded.
+    The provenance is found once: a later commit does not change the code that is
+    loaded.
     """
     return _provenance(libraries)
 
 
 def _provenance(libraries: Sequence[str]) -> dict[str, Any]:
-    """Return date, device, threads, commit and versions, without a seed."""
+    """Return a run's provenance: date, device, threads, commit, library versions."""
     made = provenance(torch.device("cpu"), 0, libraries)
     del made["seed"]
     return made

@@ -1,7 +1,8 @@
 """Shared parts of the experiments: runs, result files, intervals, commands.
 
-An experiment is a module with an :class:`Experiment`, which trains what is chosen and
-is the module's command.
+A run is the result of one training with one seed. An experiment is a module with an
+:class:`Experiment`, which trains the chosen encodings or models and is the module's
+command.
 """
 
 import argparse
@@ -102,7 +103,7 @@ class Runs(SavedTable):
         self.interrupted = False
 
     def evaluations(self) -> Sequence[str]:
-        """Return the names of the accuracies that every run has."""
+        """Return the names of the accuracies of every run, such as test lengths."""
         raise NotImplementedError
 
     def evaluations_of(self, run: Run) -> Sequence[str]:
@@ -110,19 +111,25 @@ class Runs(SavedTable):
         return self.evaluations()
 
     def reported(self) -> Sequence[Run]:
-        """Return the runs whose means are shown: all that choose no setting."""
+        """Return the runs whose means are shown: here all runs.
+
+        A subclass leaves out the runs that only choose a setting.
+        """
         return self.runs
 
     @property
     def complete(self) -> bool:
-        """Return whether everything was trained with the same seeds, uninterrupted."""
+        """Return whether all that was trained has the same seeds, with no interrupt."""
         seeds: dict[tuple, set] = {}
         for run in self.runs:
             seeds.setdefault(run.key[:-1], set()).add(run.seed)
         return not self.interrupted and len({*map(frozenset, seeds.values())}) == 1
 
     def made(self) -> list[dict[str, Any]]:
-        """Return each different provenance of the runs once, the oldest first."""
+        """Return each different provenance of the runs once, the oldest first.
+
+        A provenance is a dict of date, device, threads, commit and versions.
+        """
         different = {
             json.dumps(run.made, sort_keys=True): run.made for run in self.runs
         }
@@ -193,7 +200,8 @@ class Runs(SavedTable):
     def stored(self) -> dict[str, Any]:
         """Return the contents of the result file.
 
-        Each different provenance is there once; a run has its index as ``made``.
+        Each different provenance (date, device, versions, …) is stored once, in a list;
+        a run's ``made`` is an index in this list.
         """
         fields = super().stored()
         runs, different = fields.pop("runs"), []
@@ -225,11 +233,12 @@ class Runs(SavedTable):
         save_to: str | Path | None,
         libraries: Sequence[str] = (),
     ) -> None:
-        """Train what has no run yet among ``jobs``, each of them the key of a run.
+        """Train each of the ``jobs`` that has no run yet, and append its run.
 
-        They run in ``processes`` of this machine, or on the Dask cluster whose address
-        is ``dask``. Progress is shown, and each finished run is saved. An interrupt
-        keeps the finished runs.
+        A job is the key of a run, such as encoding and seed; ``make`` returns the run
+        from the key and the settings. Jobs run in ``processes`` of this machine, or on
+        the Dask cluster whose address is ``dask``. Progress is shown, and each finished
+        run is saved. An interrupt keeps the finished runs.
         """
         finished = {run.key for run in self.runs}
         remaining = [
@@ -271,9 +280,10 @@ class Runs(SavedTable):
 
 
 def _with_provenance(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the fields of each run of a result file, with the provenance itself.
+    """Yield the fields of each run of a result file, ``made`` being the provenance.
 
-    In files of posedu 0.2 every run holds its provenance itself.
+    In the file, ``made`` is an index in a list of provenances. In files of posedu 0.2
+    every run holds its provenance itself.
     """
     if "provenance" not in stored:
         yield from stored["runs"]
@@ -451,7 +461,10 @@ class Experiment:
     def phases(
         self, result: Runs, seeds: int, chosen: Mapping[str, Sequence[str]]
     ) -> Iterator[list[tuple]]:
-        """Yield lists of jobs; all runs of a list are finished before the next list."""
+        """Yield lists of jobs; all runs of a list are finished before the next list.
+
+        A job is a tuple for one training: a value of each of the choices, and a seed.
+        """
         every = product(range(1, seeds + 1), *chosen.values())
         yield [(*names, seed) for seed, *names in every]
 

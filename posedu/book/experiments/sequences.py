@@ -2,7 +2,8 @@
 
 Every batch has fresh sequences. A model is trained at one length and tested on fresh
 sequences at that length and at longer ones. With one seed, all encodings get the same
-sequences in the same order and the same initial weights, except for their own.
+sequences in the same order and the same initial weights, except for the encodings' own
+parameters.
 
 ``"count"``: after every token, count the increments since the last reset, among
 distractors. ``"copy"``: repeat in order, after the last blank, eight letters that stood
@@ -56,7 +57,11 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes and training settings of all runs."""
+    """Sizes and training settings of all runs (single trainings).
+
+    ``length`` is the training length in tokens, ``d`` the head dimension, ``decay`` the
+    weight decay, and ``tested`` the number of test sequences.
+    """
 
     steps: int = 1000
     batch: int = 32
@@ -168,7 +173,12 @@ def n_back(batch: int, length: int, trained: int, generator: torch.Generator) ->
 
 @dataclass(frozen=True)
 class Task:
-    """A task: title, function that makes batches, numbers of tokens and labels."""
+    """A task: its title and a function that makes batches of sequences.
+
+    ``make(batch, length, trained, generator)`` returns token ids and labels, where
+    ``trained`` is the training length. ``tokens`` and ``labels`` are the numbers of
+    different ids and labels.
+    """
 
     title: str
     make: Callable[[int, int, int, torch.Generator], Batch]
@@ -266,8 +276,8 @@ class Model(CausalModel):
 class Run(AnyRun):
     """Result of one training of one encoding at one task.
 
-    ``accuracy`` maps the length, written as text, to the value; ``loss`` is the mean of
-    the last tenth of the steps.
+    ``accuracy`` maps the length, written as text, to the value; ``loss`` is the mean
+    training loss of the last tenth of the steps.
     """
 
     task: str
@@ -317,7 +327,11 @@ class Result(Runs):
         return [str(n) for n in self.lengths()]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the head and a row of accuracies per task and encoding, by length."""
+        """Yield the rows of the printed table: the head, then a row for each encoding.
+
+        Each task has rows of its own. A row has the accuracy at every test length, as
+        text.
+        """
         yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
         trained = {run.key[:2] for run in self.runs}
         for task, condition in product(TASKS, ALL):

@@ -1,7 +1,8 @@
 """Tables and figures of ``posedu.book.experiments.sequences``.
 
 Intervals are Student's t intervals over the seeds, at 95 % unless otherwise stated.
-Comparisons use differences within seeds (:mod:`posedu.book.experiments.comparisons`).
+Comparisons use differences between runs of the same seed
+(:mod:`posedu.book.experiments.comparisons`).
 """
 
 import functools
@@ -38,7 +39,11 @@ SIGNS = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expectation that one encoding is more accurate than another at a task."""
+    """Expectation that one encoding is more accurate than another at a task.
+
+    ``source`` is the paper, and ``multiples`` are the test lengths over the training
+    length.
+    """
 
     source: str
     better: str
@@ -155,7 +160,7 @@ def task_figure(result: Result, task: str) -> Figure:
 
 
 def origins(result: Result) -> Table:
-    """Return a table of when, on what and with which versions the runs were made."""
+    """Return a table of the runs' origins: date, commit, device and versions."""
     return comparisons.origins(
         result, {n: condition.title for n, condition in ALL.items()}
     )
@@ -208,9 +213,10 @@ def significant_differences(result: Result) -> Table:
 
 
 def above(result: Result) -> Table:
-    """Return a table: for each encoding, the significantly less accurate ones.
+    """Return a table that lists, for each encoding, the significantly worse ones.
 
-    The table names them by their numbers in its second column.
+    A row is a task and an encoding. Less accurate encodings are listed by their numbers
+    in the second column, separately for each test length.
     """
     numbers = {name: n for n, name in enumerate(CONDITIONS, 1)}
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
@@ -242,7 +248,10 @@ def significantly_worse(result: Result, task: str, length: int) -> dict[str, lis
 
 
 def length_cost(result: Result) -> Table:
-    """Return a table of the accuracy lost from the training length to the longest."""
+    """Return a table of the accuracy lost from the training length to the longest.
+
+    Rows are encodings, columns are tasks.
+    """
     near, far = _at(result)[0], _at(result)[-1]
 
     def lost(task: str, name: str) -> Gap:
@@ -260,7 +269,10 @@ def length_cost(result: Result) -> Table:
 
 
 def question_cost(result: Result) -> Table:
-    """Return a table of the accuracy lost from asking for the value before the last."""
+    """Return a table of the accuracy lost by asking for the value before the last.
+
+    It compares the task "n-back" with "recall", which asks for the last value.
+    """
     columns: dict[str, list[str]] = {
         "encoding": [CONDITIONS[name].title for name in result.encodings("n-back")]
     }
@@ -284,9 +296,10 @@ def question_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
-    """Yield each expectation at each length, with the difference and the verdict.
+    """Yield (expectation, test length, gap, verdict), at each expectation's lengths.
 
-    The interval of each gap holds by itself at 95 %.
+    The gap is the accuracy of the encoding expected to be better, minus that of the
+    other encoding, in points. The interval of each gap holds by itself at 95 %.
     """
     for e in EXPECTED:
         if not {e.better, e.worse} <= {*result.encodings(e.task)}:
@@ -300,7 +313,11 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
 
 
 def expectations(result: Result) -> Table:
-    """Return a table of the papers' expectations, with measured gaps and verdicts."""
+    """Return a table of the papers' expectations, with measured gaps and verdicts.
+
+    A row is an expectation that one encoding is more accurate than another at a task, a
+    column a test length.
+    """
     found = [*verdicts(result)]
     counts = Counter(verdict for *_, verdict in found)
     lengths = sorted({length for _, length, *_ in found})
@@ -380,7 +397,10 @@ def _gaps(result: Result, task: str, length: int) -> dict[tuple[str, str], Gap]:
 
 
 def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -> Table:
-    """Return a table of ``cell(…)`` with encodings as rows and tasks as columns."""
+    """Return a table with a row for each encoding and a column for each task.
+
+    ``cell(task, encoding)`` is the text of one cell.
+    """
     names = [n for n in CONDITIONS if any(n == name for _, name in _trained(result))]
     columns = {
         task: [

@@ -1,4 +1,4 @@
-"""Explorable of axial and mixed RoPE: image patches colored by their scores with a key.
+"""Interactive figure of axial and mixed RoPE: scores of image patches with one key.
 
 The script computes the scores from the frequency vectors, which Python exports.
 """
@@ -66,8 +66,9 @@ together <output class="others" aria-live="off">{right + below:.2f}</output></p>
 def frequency_vectors() -> dict[str, Float[Array, "pairs axes"]]:
     """Return the frequency vectors of axial RoPE and of two kinds of mixed RoPE.
 
-    In the kind ``"one"`` all pairs have one direction, in ``"two"`` one of two mirrored
-    directions; every mixed pair is equally fast on both axes.
+    The result maps a kind to one vector for each pair: ``"axial"``, or mixed RoPE whose
+    vectors have one direction (``"one"``) or two mirrored ones (``"two"``). Both
+    components of every mixed vector have the same size.
     """
     axial = axial_frequencies(16, order="concatenated", base=10)
     s = axial[:4, 0]
@@ -78,7 +79,7 @@ def frequency_vectors() -> dict[str, Float[Array, "pairs axes"]]:
 def scores(
     frequencies: Float[Array, "pairs axes"], key: tuple[int, int]
 ) -> Float[Array, "rows columns"]:
-    """Return the score of a query at each patch with the key, per pair of features.
+    """Return each patch's score with the key, divided by the number of feature pairs.
 
     ``key`` is the column and the row of the key's patch.
     """

@@ -1,4 +1,4 @@
-"""Explorable of CAPE's augmented positions: tokens shifted, jittered and scaled."""
+"""Interactive figure of CAPE's positions: tokens shifted, jittered and scaled."""
 
 import numpy as np
 from jaxtyping import Float
@@ -56,10 +56,10 @@ def scale(level: float) -> float:
 
 
 def places(jitter: float, shift: float, level: float) -> Float[Array, "tokens"]:
-    """Return CAPE's augmented positions of the nine tokens.
+    """Return the augmented positions of nine tokens under CAPE.
 
-    ``jitter`` is the largest jitter, ``shift`` the shift of all tokens, and ``level``
-    the value of the slider that sets the scale.
+    ``jitter`` is the largest random displacement of a token, ``shift`` the displacement
+    of all tokens together, and ``level`` the value of the slider that sets the scale.
     """
     return cape(
         np.arange(TOKENS),
@@ -71,7 +71,7 @@ def places(jitter: float, shift: float, level: float) -> Float[Array, "tokens"]:
 
 
 def swapped(at: Float[Array, "tokens"]) -> int:
-    """Return the number of pairs of neighboring tokens whose order is reversed.
+    """Return the number of neighboring tokens whose positions are in reversed order.
 
     ``at`` has the augmented positions of the tokens.
     """

@@ -1,4 +1,4 @@
-"""Explorable of ComRoPE: planes in which it rotates blocks of features.
+"""Interactive figure of ComRoPE: planes in which it rotates blocks of features.
 
 Each plane shows the projections of four features. The script rotates the projections;
 Python exports the projections and the frequency vectors.

@@ -1,4 +1,4 @@
-"""Explorable that reads a pasted config.json in the browser and shows its RoPE."""
+"""Interactive page element: shows the RoPE of a config.json that a reader pastes."""
 
 import html
 import json
@@ -117,7 +117,7 @@ FAMILIES = (
 
 
 def known() -> dict[str, Any]:
-    """Return the data that the page's script needs: a warning's text, and families.
+    """Return the data that the page's script needs: one warning's text, and families.
 
     A model family has the base, head dimension and layout that its models use where
     their config.json does not say.
@@ -229,15 +229,15 @@ def summary(reading: Reading) -> str:
 
 
 def wavelengths(rope: RotaryConfig) -> Float[np.ndarray, "pairs"]:
-    """Return the wavelength of each pair in tokens; infinity at frequency 0."""
+    """Return each feature pair's wavelength in tokens; infinity at frequency 0."""
     with np.errstate(divide="ignore"):
         return 2 * np.pi / rope.frequencies()
 
 
 def dots(rope: RotaryConfig) -> str:
-    """Return the SVG path with a dot for each pair of a RoPE.
+    """Return the SVG path with a dot for each pair of features that RoPE rotates.
 
-    A dot's height is the pair's wavelength.
+    Pairs are from left to right; a dot's height is the pair's wavelength.
     """
     waves = wavelengths(rope)
     last = max(len(waves) - 1, 1)
@@ -252,7 +252,7 @@ def _short(x: float, digits: int) -> str:
 
 
 def training_line(rope: RotaryConfig) -> str:
-    """Return the SVG path of a line at the training length; "" if that is unknown."""
+    """Return the SVG path of a line at the training length; "" if unknown."""
     trained = rope.trained or rope.longest
     return f"M46,{_y(trained):.1f}H386" if trained else ""
 

@@ -1,4 +1,4 @@
-"""Explorable of context extension: scaled frequency of each pair of features."""
+"""Interactive figure of context extension: scaled frequency of each feature pair."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Explorable of CoPE: gates as switches, contextual positions, logits by position."""
+"""Interactive figure of CoPE: positions that count open gates, set by switches."""
 
 import numpy as np
 from jaxtyping import Bool, Float

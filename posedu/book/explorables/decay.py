@@ -1,4 +1,4 @@
-"""Explorable of ALiBi, FoX and stick-breaking as sums over tokens from key to query."""
+"""Interactive figure of decays summed from key to query: ALiBi, FoX, stick-breaking."""
 
 import numpy as np
 from jaxtyping import Float
@@ -62,10 +62,11 @@ def decay_explorable() -> Explorable:
 
 
 def _paths(differ: float) -> dict[str, Float[Array, "keys"]]:
-    """Return each encoding's sum of decays from every key to the last query.
+    """Return, for each of three encodings, the decay from every key to the last query.
 
-    ``differ`` is between 0, where all tokens decay alike, and 1, where each token has
-    the decay of the example.
+    The encodings are ALiBi, FoX and stick-breaking. The decay is a sum over the tokens
+    after the key. ``differ`` is between 0, where all tokens decay alike, and 1, where
+    each token has the decay of the example.
     """
     n = len(WORDS)
     steps = differ * STEPS + (1 - differ) * SLOPE

@@ -1,4 +1,4 @@
-"""Explorable of disentangled attention: the four terms of the scores in a sentence.
+"""Interactive figure of disentangled attention: the four terms of each score.
 
 A term is an inner product: of the query's content or position, and of the key's.
 """
@@ -97,10 +97,12 @@ def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | Non
 
 
 def _terms(method: str, starts: range) -> list[list[list[int]] | None]:
-    """Return each of the four terms of the scores in hundredths, by first position.
+    """Return the four terms of the scores in hundredths, each by first position.
 
-    ``starts`` are the first positions. A term that is equal for all of them is given
-    once; a term that the encoding lacks is None.
+    A term is an inner product of the query's content or position and the key's. For
+    each of the first word's positions ``starts`` it is a list of one integer for each
+    query and key. A term that does not depend on the first position is given once; a
+    term that the encoding lacks is None.
     """
     by_start = [terms_of(method, start) for start in starts]
     given: list[list[list[int]] | None] = []

@@ -1,4 +1,4 @@
-"""Explorable of distance biases: share of the attention weight on the nearest keys."""
+"""Interactive figure of distance biases: share of the weight on the nearest keys."""
 
 import numpy as np
 from jaxtyping import Float
@@ -85,7 +85,7 @@ def totals(
 ) -> dict[str, Float[Array, "keys"]]:
     """Return, for each bias, the sum of e^bias over the keys up to each distance.
 
-    ``r1`` is KERPLE's parameter.
+    The biases are ALiBi's, KERPLE's and none; ``r1`` is KERPLE's parameter.
     """
     biases = {
         "alibi": kerple_power_bias(distances, r1=SLOPE, r2=1.0),
@@ -96,7 +96,7 @@ def totals(
 
 
 def halfway(total: Float[Array, "keys"]) -> int:
-    """Return the number of nearest keys that together have half of the weight.
+    """Return how many of the nearest keys together have half of the attention weight.
 
     ``total`` is the sum of the weights of the nearest 1, 2, … keys.
     """
@@ -104,7 +104,9 @@ def halfway(total: Float[Array, "keys"]) -> int:
 
 
 def _points(total: Float[Array, "keys"]) -> str:
-    """Return a curve's points as SVG text, four per doubling of the number of keys.
+    """Return the points of a curve of weight shares as SVG text.
+
+    There are four points per doubling of the number of nearest keys.
 
     ``total`` is the sum of the weights of the nearest 1, 2, … keys.
     """

@@ -1,4 +1,4 @@
-"""Explorable of FIRE's bias: one function of a distance normalized to [0, 1]."""
+"""Interactive figure of FIRE's bias: a function of a normalized distance."""
 
 import numpy as np
 from jaxtyping import Float
@@ -70,9 +70,10 @@ def curve(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def bias_curve(query: int, threshold: int) -> Float[Array, "points 2"]:
-    """Return distances from 0 to the query's position, each with FIRE's bias.
+    """Return distances from 0 to the query's position, and FIRE's bias at each.
 
-    Below the position ``threshold`` all queries have one normalization.
+    A distance is normalized by the query's position, or by ``threshold`` if that is
+    larger.
     """
     t = np.concatenate(([0], DISTANCES[query > DISTANCES], [query]))
     x = fire_inputs(t, query, c=C, threshold=threshold, later="zero", eps=0.0)
@@ -80,7 +81,11 @@ def bias_curve(query: int, threshold: int) -> Float[Array, "points 2"]:
 
 
 def middle_of(query: int, threshold: int) -> float:
-    """Return the distance that FIRE normalizes to 1/2, for a query and a threshold."""
+    """Return the distance that FIRE normalizes to 1/2.
+
+    ``query`` is the query's position, ``threshold`` the position below which all
+    queries have one normalization.
+    """
     return float((np.sqrt(C * max(query, threshold) + 1) - 1) / C)
 
 

@@ -1,4 +1,4 @@
-"""Explorable of FLOATER: a sinusoid's pair, computed by few steps of an ODE solver."""
+"""Interactive figure of FLOATER: a sinusoid as an ODE solver's approximation."""
 
 import numpy as np
 from jaxtyping import Float

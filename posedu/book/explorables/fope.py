@@ -1,4 +1,4 @@
-"""Explorable of FoPE: a pair that is a sum of waves, and the score of two neighbors."""
+"""Interactive figure of FoPE: a pair that is a sum of waves, and a score."""
 
 import numpy as np
 from jaxtyping import Complex

@@ -1,4 +1,4 @@
-"""Explorable of random Fourier features: bandwidth, estimated kernel, and a fit."""
+"""Interactive figure of random Fourier features: kernel estimate and curve fit."""
 
 import numpy as np
 from jaxtyping import Float

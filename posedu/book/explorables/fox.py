@@ -1,4 +1,4 @@
-"""Explorable of FoX: products of forget gates, as a map of all queries and keys."""
+"""Interactive figure of FoX: product of forget gates for each query and key."""
 
 import numpy as np
 from jaxtyping import Float

@@ -13,7 +13,10 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Slider:
-    """A range control; ``shown`` is the text that shows its initial ``value``."""
+    """A range control of an interactive figure.
+
+    ``shown`` is the text that shows its initial ``value``.
+    """
 
     name: str
     label: str
@@ -65,7 +68,10 @@ class Text:
 
 @dataclass(frozen=True)
 class Reveal:
-    """A button that shows the result after a guess, and hides it when pressed again."""
+    """A button that shows the picture's result after the reader has guessed it.
+
+    Pressed again, it hides the result.
+    """
 
     name: str
     label: str
@@ -77,7 +83,7 @@ class Reveal:
 
 @dataclass(frozen=True)
 class Switch:
-    """A toggle button, such as one word's gate; several switches share a line."""
+    """A toggle button, such as one word's gate; several stand in one line."""
 
     name: str
     label: str

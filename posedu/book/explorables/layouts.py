@@ -1,4 +1,4 @@
-"""Explorable of RoPE layouts: a head's projection rows in another order of pairs."""
+"""Interactive figure of RoPE layouts: projection rows in another order of pairs."""
 
 import numpy as np
 
@@ -59,10 +59,11 @@ def layouts_explorable() -> Explorable:
 
 
 def rows(source: str, target: str, width: int) -> list[int]:
-    """Return, for each row of the converted head, its index before the conversion.
+    """Return, for each row of a head's converted projection, its index before.
 
-    ``source`` and ``target`` are orders of pairs (keys of ``ORDERS``), ``width`` is the
-    number of rotated features.
+    The projection's matrix gives a head's queries or keys. ``source`` and ``target``
+    are orders of pairs (keys of ``ORDERS``), ``width`` is the number of rotated
+    features.
     """
     how = Conversion(
         source=_pairs(source), target=_pairs(target), head_dim=HEAD, width=width

@@ -1,4 +1,4 @@
-"""Explorable of learned embeddings: cosines of one position's row with all rows.
+"""Interactive figure of learned embeddings: cosines of one vector with all others.
 
 The rows of a table of embeddings are its positions' vectors.
 """
@@ -96,7 +96,7 @@ def letters() -> list[str]:
 
 
 def bound(d: int) -> float:
-    """Return a bound ε of one random vector's cosines with all other n − 1 vectors.
+    """Return a bound ε of a random vector's |cosine| with each of n − 1 other vectors.
 
     In 99 of 100 random tables no cosine is larger: 2 (n − 1) exp(−d ε²/2) = 1/100. The
     bound is 1 at most. See ``eq-learned-cap``.
@@ -105,7 +105,7 @@ def bound(d: int) -> float:
 
 
 def stems(found: Float[Array, "positions"]) -> str:
-    """Return the SVG path of vertical lines from 0 to each cosine."""
+    """Return the SVG path of vertical lines from 0 to each position's cosine."""
     return "".join(f"M{n},0V{c:.4f}" for n, c in enumerate(found))
 
 

@@ -1,4 +1,4 @@
-"""Explorable of length extrapolation: RoPE's angles in training and in longer texts."""
+"""Interactive figure of length extrapolation: RoPE's angles that training lacked."""
 
 import numpy as np
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""Explorables of LieRE: rotations of three features, drawn on a sphere.
+"""Interactive figures of LieRE: rotations of three features, drawn on a sphere.
 
 The script rotates by Rodrigues' formula; the back of the sphere is drawn faint.
 """
@@ -115,7 +115,7 @@ length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
 
 
 def _spins(generators: Float[Array, "axes 3 3"]) -> Float[Array, "axes 3"]:
-    """Return the vector ``spin`` of each skew matrix A: A v = spin × v for every v.
+    """Return the rotation vector ω of each skew 3 × 3 matrix A: A v = ω × v for all v.
 
     The vector points along the rotation axis, and its length is the angular speed.
     """

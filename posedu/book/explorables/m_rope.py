@@ -1,4 +1,4 @@
-"""Explorable of M-RoPE: wavelengths of the pairs for time, rows and columns."""
+"""Interactive figure of M-RoPE: wavelengths of pairs for time, rows and columns."""
 
 import math
 from collections.abc import Mapping
@@ -68,14 +68,18 @@ def m_rope_explorable() -> Explorable:
 
 
 def of_axis(model: str, axis: int) -> np.ndarray:
-    """Return the wavelengths of the pairs that a model assigns to an axis."""
+    """Return the wavelengths of the pairs that a model assigns to an axis.
+
+    ``model`` is a key of ``MODELS``; ``axis`` is 0 (time), 1 (rows) or 2 (columns).
+    """
     owner = m_rope_axes(MODELS[model][1], order=model)
     return wavelengths(D, base=BASE)[owner == axis]
 
 
 def ticks(model: str, axis: int, span: int, complete: bool) -> str:
-    """Return SVG ticks at the wavelengths of an axis's pairs, within a span or beyond.
+    """Return the SVG path of ticks at the wavelengths of one axis's feature pairs.
 
+    ``model`` is a key of ``MODELS``, ``axis`` is 0 (time), 1 (rows) or 2 (columns).
     With ``complete`` the ticks are at wavelengths up to ``2**span`` steps, else at
     longer ones.
     """
@@ -91,7 +95,10 @@ def mark(span: int) -> str:
 
 
 def summary_text(model: str, span: int) -> str:
-    """Describe the picture: number of pairs of each axis that complete a full turn."""
+    """Describe the picture: how many pairs of each axis complete a full turn.
+
+    The turn is within ``2**span`` steps.
+    """
     counts = []
     for axis, name in enumerate(AXES):
         own = of_axis(model, axis)

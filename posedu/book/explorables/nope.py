@@ -1,4 +1,4 @@
-"""Explorable of NoPE: a marked key's weight encodes the number of the other keys."""
+"""Interactive figure of NoPE: a key's weight encodes the number of other keys."""
 
 import numpy as np
 from jaxtyping import Float
@@ -68,7 +68,7 @@ def nope_explorable() -> Explorable:
 
 
 def weight_of(others: int, factor: float) -> float:
-    """Return the weight of the marked key among ``others`` other keys.
+    """Return the attention weight of the marked key among ``others`` other keys.
 
     ``factor`` multiplies the logits.
     """

@@ -1,4 +1,4 @@
-"""Explorable of permutation equivariance: attention's outputs for reordered words.
+"""Interactive figure of permutation equivariance: outputs for reordered words.
 
 The reference implementation computes all numbers in advance; the script only looks them
 up.
@@ -118,10 +118,10 @@ def _picture() -> str:
 
 
 def _dial(x: int, n: int, arrow: Sequence[float], old: str = "") -> str:
-    """Return an SVG circle in which an arrow is the attention output of word ``n``.
+    """Return the SVG of a circle, in which an arrow is one word's attention output.
 
-    ``n`` = 3 stands for the mean output. ``x`` is the circle's place, ``arrow`` the
-    output. ``old`` is the SVG of the output before the change of order.
+    ``x`` is the circle's place, ``n`` the word's index, or 3 for the mean output, and
+    ``arrow`` the output. ``old`` is the SVG of the output before the order changed.
     """
     word, scale = [*WORDS, "mean"][n], RADIUS / LONGEST
     return f"""

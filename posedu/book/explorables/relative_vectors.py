@@ -1,4 +1,4 @@
-"""Explorable of relative position vectors: a query's attention weights by offset."""
+"""Interactive figure of relative position vectors: attention weights by offset."""
 
 import numpy as np
 from jaxtyping import Float

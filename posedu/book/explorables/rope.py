@@ -1,4 +1,4 @@
-"""Explorable of RoPE: pairs, drawn as hands of clocks, and their score by offset.
+"""Interactive figure of RoPE: pairs as hands of clocks, and their score by offset.
 
 The coordinates in the SVG are plain data, a pair's cosine and sine or an offset and its
 score. SVG's ``transform`` scales and places them, so that the script need not.

@@ -1,4 +1,4 @@
-"""Explorable of rotated values: their weighted sum, and this sum rotated back."""
+"""Interactive figure of rotated values: their weighted sum, also rotated back."""
 
 import numpy as np
 from jaxtyping import Float
@@ -56,7 +56,7 @@ def rotated_values_explorable() -> Explorable:
 
 
 def rotated(start: float, apart: float) -> Float[Array, "tokens 2"]:
-    """Return the tokens' values, each rotated by RoPE at its position.
+    """Return the tokens' value vectors, each rotated by RoPE by its token's position.
 
     ``start`` is the first token's position, ``apart`` the distance between neighbors.
     """
@@ -86,7 +86,11 @@ def arrow(to: Float[Array, "2"]) -> str:
 
 
 def summary_text(start: float, apart: float, back: bool) -> str:
-    """Describe in one sentence the first position, the spacing and the output."""
+    """Describe in one sentence the first position, the spacing and the output.
+
+    ``start`` is the first token's position, ``apart`` the distance between neighbors;
+    with ``back`` the output is rotated back.
+    """
     x, y = output(start, apart, back)
     direction = "rotated back" if back else "not rotated back"
     return (

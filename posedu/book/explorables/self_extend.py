@@ -1,4 +1,4 @@
-"""Explorable of five KV cache methods: the last query's offset to each key."""
+"""Interactive figure of five KV cache methods: the last query's offset to each key."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Explorable of the sinusoidal encoding: its table, angles and wavelengths."""
+"""Interactive figure of the sinusoidal encoding: values, angles and wavelengths."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Explorable of stick-breaking: its weights beside softmax weights of equal logits."""
+"""Interactive figure of stick-breaking: weights compared with those of softmax."""
 
 import numpy as np
 from jaxtyping import Float

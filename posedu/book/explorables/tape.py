@@ -1,4 +1,4 @@
-"""Explorable of TAPE: two pairs of each token's contextualized position, by layer."""
+"""Interactive figure of TAPE: each token's contextualized position, layer by layer."""
 
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ SCALE, WIDE = 41, 2.35  # pixels of a radius, radii to the edge
 class Positions(NamedTuple):
     """Contextualized positions of TAPE's tokens, and attention weights.
 
-    ``points`` has the tokens' points in two planes for each layer, ``weights`` the last
-    token's weights.
+    ``points`` has, for each layer and token, a point in each of two planes; ``weights``
+    are the last token's attention weights.
     """
 
     points: Float[Array, "layers tokens 2 2"]

@@ -1,4 +1,4 @@
-"""Explorable of attention temperature: one key's weight by the number of keys."""
+"""Interactive figure of attention temperature: one key's weight by number of keys."""
 
 import math
 from collections.abc import Mapping
@@ -107,10 +107,10 @@ def temperature(formula: str, keys: int) -> float:
 
 
 def weight_and_entropy(formula: str, gap: float, keys: int) -> tuple[float, float]:
-    """Return the weight of the key with the largest logit, and the entropy in nats.
+    """Return the largest attention weight, and the entropy of all weights in nats.
 
-    ``gap`` is the difference of this logit from all others, before the temperature
-    (the factor of the logits that ``formula`` gives for ``keys`` keys).
+    Before the temperature, which multiplies the logits, one key's logit is ``gap``
+    above all others. ``formula`` gives the temperature for ``keys`` keys.
     """
     logit = temperature(formula, keys) * gap
     odds = (keys - 1) * math.exp(-logit)
@@ -138,9 +138,10 @@ def paths(formula: str, gap: float) -> tuple[str, str]:
 
 
 def start(formula: str) -> str:
-    """Return the SVG path of a mark at the number of keys that a formula contains.
+    """Return the SVG path of a mark at the length in a temperature's formula.
 
-    The path is empty for a formula without such a number.
+    The mark's abscissa is the number of keys. The path is empty for a formula without a
+    length.
     """
     length = SOFT if formula == "learned" else NUMBERS.get(formula, ("", 0, 0.0))[2]
     return f"M{math.log2(length) - LOW:.3f},0V1" if length else ""

@@ -18,7 +18,8 @@ ABSENT = "—"  # for a call that does not compile
 class AttentionComparison(Table):
     """Time, peak memory and error of attention, by posedu and by published libraries.
 
-    The comparison is at the longest length in ``stored``, for each dtype.
+    ``stored`` is the timing result with the measurements. Those at the longest length
+    are compared, for each dtype.
     """
 
     stored: Timing
@@ -35,9 +36,9 @@ class AttentionComparison(Table):
         return [*dict.fromkeys(record.dtype for record in self.records)]
 
     def fastest(self, dtype: str) -> tuple[Measurement, Measurement | None]:
-        """Return the measurements of posedu's and of a library's fastest attention.
+        """Return the measurements of posedu's and of the libraries' fastest attention.
 
-        Both are for one dtype. The second is None if no library was installed.
+        Both are for the given dtype. The second is None if no library was installed.
         """
         records = [record for record in self.records if record.dtype == dtype]
         records.sort(key=lambda record: record.ratio.median)
@@ -46,9 +47,10 @@ class AttentionComparison(Table):
         return ours[0], theirs[0] if theirs else None
 
     def verdict(self) -> str:
-        """Describe how much faster or slower posedu's attention is than a library's.
+        """Describe by which factor posedu's attention is ahead of libraries' or behind.
 
-        There is a factor for each dtype, relative to the fastest library.
+        There is a factor for each dtype, of the times of posedu's fastest attention and
+        of the fastest library's.
         """
         verdicts = "; ".join(map(self._verdict, self.dtypes))
         return f"{CATALOG[self.stored.name].title}: {verdicts}"
@@ -81,7 +83,11 @@ class AttentionComparison(Table):
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table: column titles, then a row for each attention function."""
+        """Yield the table's column titles, then a row for each attention function.
+
+        Columns are, for each dtype, the time over that of attention without an
+        encoding, the peak memory and the error.
+        """
         columns = ("time / limit", "peak MB", "error")
         head = (f"{dtype}: {column}" for dtype in self.dtypes for column in columns)
         yield "call", *head

@@ -25,10 +25,10 @@ def alternate(
 ) -> dict[str, np.ndarray]:
     """Time functions and a limit in alternation; return seconds by function's name.
 
-    The limit is the function to whose time the others are compared. The seconds
-    ``[repeats, 2]`` are those of a function and of the limit's call before it. Each
-    timed call follows an untimed call of the same function; before all, each function
-    is called ``warm_up`` times.
+    The limit is the function to whose time the others are compared. The seconds of a
+    function are an array ``[repeats, 2]``: of its calls, and of the limit's call before
+    each. Each timed call follows an untimed call of the same function; before all, each
+    function is called ``warm_up`` times.
     """
     clock = _cuda_clock if device.type == "cuda" else _cpu_clock
 
@@ -65,7 +65,10 @@ def _cuda_clock(run: Run) -> float:
 
 
 def peak_memory(run: Run, device: torch.device) -> int:
-    """Return the peak memory in bytes that a call of ``run`` adds to that in use."""
+    """Return the peak memory in bytes of a call of ``run``.
+
+    Memory that was in use before the call does not count.
+    """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -82,7 +85,10 @@ def peak_memory(run: Run, device: torch.device) -> int:
 
 
 def kept_memory(run: Run) -> int:
-    """Return the bytes that a forward saves for its backward, each storage once."""
+    """Return the bytes that a forward pass saves for its backward pass.
+
+    ``run`` is a function that does the forward pass. Each storage counts once.
+    """
     storages = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

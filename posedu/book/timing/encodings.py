@@ -35,7 +35,11 @@ def _inputs(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[Tensor, ...]:
-    """Return random tensors to time an encoding: q and k for a rotation, else x."""
+    """Return random input tensors to time an encoding.
+
+    They are queries and keys ``[1, heads, length, d]`` for an encoding that rotates
+    features, otherwise one tensor of tokens ``[1, length, heads · d]``.
+    """
     rotates = _is_rotation(entry)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
@@ -49,8 +53,9 @@ def _at_its_hook(
 ) -> Run:
     """Return a function that applies the encoding to the inputs, as a model would.
 
-    ``variant`` is the configuration of the encoding. An encoding that acts inside
-    attention is applied by a whole attention layer.
+    ``variant`` is the encoding's configuration, ``inputs`` are queries and keys or
+    tokens. An encoding that acts inside attention is applied by a whole attention
+    layer.
     """
     length, width = inputs[0].shape[-2:]
     d = width if _is_rotation(entry) else width // heads
@@ -69,7 +74,7 @@ def _at_its_hook(
 
 
 def _positions(entry: EncodingRecord, length: int, device: torch.device):
-    """Return positions 0, 1, 2, …, or grid cells if positions have several axes.
+    """Return positions 0, 1, 2, …, or a grid's if positions have several axes.
 
     The grid is the most nearly square one with ``length`` cells.
     """
@@ -89,9 +94,10 @@ def _limit(
 
 
 def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
-    """Return a function that adds sinusoids of positions from ``module`` to x.
+    """Return a function that adds sinusoids to the tokens of ``inputs``.
 
-    ``module`` is an encoding that samples or shifts positions.
+    The sinusoids are those of the positions that ``module`` returns, an encoding that
+    samples or shifts positions.
     """
     (x,) = inputs
     sinusoids = Sinusoidal(x.shape[-1], layout="half")

@@ -1,4 +1,4 @@
-"""Growth of several functions' time and memory with the length."""
+"""Growth of functions' time and memory with the sequence length: table and figure."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Growth(Table):
-    """Seconds and peak bytes of several timed functions at several lengths.
+    """Seconds and peak bytes of several timed functions at several sequence lengths.
 
     ``limit`` is the name of the function to whose time the others are compared.
     ``seconds`` maps a function's name to an array ``[lengths, repeats, 2]``: seconds of
@@ -34,14 +34,17 @@ class Growth(Table):
     peaks: Mapping[str, Array]
 
     def milliseconds(self, name: str) -> Array:
-        """Return the median time in milliseconds of a timed function at each length."""
+        """Return a timed function's median milliseconds, an array ``[lengths]``.
+
+        ``name`` is the function's name; lengths are those of the sequences.
+        """
         return 1e3 * np.median(self.seconds[name][..., 0], -1)
 
     def ratio(self, name: str, length: int) -> Spread:
         """Return quartiles of a function's time over the limit's, at one length.
 
-        The limit is the function to whose time the others are compared; for it all
-        three are 1.
+        ``length`` is a sequence length. The limit is the function to whose time the
+        others are compared; for the limit itself all three quartiles are 1.
         """
         if name == self.limit:
             return Spread(1, 1, 1)
@@ -49,15 +52,15 @@ class Growth(Table):
         return Spread.of(own / limit)
 
     def peak(self, name: str, length: int) -> int:
-        """Return the peak memory in bytes of a timed function, at one length."""
+        """Return a timed function's peak memory in bytes, at one sequence length."""
         return int(self.peaks[name][self.lengths.index(length)])
 
     def exponent(self, name: str, of: str) -> float:
-        """Return the exponent of the length L in a timed function's time or memory.
+        """Return the exponent of the sequence length L in a function's time or memory.
 
-        The exponent is the slope of a line through the points on logarithmic axes.
-        ``of`` is ``"time"`` or ``"memory"``. The exponent is NaN for a function that
-        allocates nothing.
+        The exponent is the slope of a line through the measurements on logarithmic
+        axes. ``of`` is ``"time"`` or ``"memory"``. The exponent is NaN for a function
+        that allocates nothing.
         """
         require_choice("of", of, ("time", "memory"))
         values = self.milliseconds(name) if of == "time" else self.peaks[name]
@@ -66,7 +69,7 @@ class Growth(Table):
         return float(np.polyfit(np.log(self.lengths), np.log(values), 1)[0])
 
     def caption(self) -> str:
-        """Return the table's caption: the device, and what the columns mean."""
+        """Return the table's caption: longest length, device, what the columns mean."""
         first, *_, last = self.lengths
         return (
             f"At L = {last} on {self.device}: median [quartiles]; exponents of L from "
@@ -74,7 +77,12 @@ class Growth(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table: column titles, then each function at the longest length."""
+        """Yield the table's column titles, then a row for each timed function.
+
+        Columns are the time in milliseconds, its ratio to the limit's and the peak
+        memory, at the longest length; then the exponents of time and memory. The limit
+        is the function to whose time the others are compared.
+        """
         yield "", "ms", f"time / {self.limit}", "peak MB", "time ∝", "memory ∝"
         last = self.lengths[-1]
         for name in self.seconds:
@@ -87,7 +95,7 @@ class Growth(Table):
             )
 
     def figure(self, *, caption: str, alt: str) -> figures.Figure:
-        """Draw all functions' time (above) and peak memory (below) over the length."""
+        """Draw the functions' time (above) and peak memory (below) by length."""
         canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 6.4), sharex=True
         )
@@ -117,11 +125,11 @@ def time_growth(
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> Growth:
-    """Time several functions at every length, and measure their peak memory.
+    """Time several functions at every sequence length, and measure their peak memory.
 
-    ``make_calls(length)`` returns the functions by name; ``limit`` names the one to
-    whose time the others are compared. The functions of one length are called in
-    alternation.
+    ``make_calls(length)`` returns the functions for this length by name; ``limit``
+    names the one to whose time the others are compared. The functions of one length are
+    called in alternation.
 
     Raises
     ------

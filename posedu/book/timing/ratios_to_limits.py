@@ -1,6 +1,7 @@
-"""Summary numbers of a timing: ratios to a limit's time, and exponents of a size.
+"""Summary numbers of timings: ratios of times, and exponents of a size in a time.
 
-A limit is a function to whose time those of others are compared, such as a copy.
+A ratio is that of a function's time to a limit's; the limit is another function, such
+as a copy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ def time_exponent(
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> tuple[float, float]:
-    """Return the exponent of a size in a function's time, and its standard error.
+    """Return the exponent of a size in a function's time, and the standard error.
 
     The exponent is the slope of a line through the median times, on logarithmic axes.
     ``run_at(size)`` makes the function, which runs without gradients.

@@ -1,6 +1,7 @@
 """Results of timings: measurements of functions and their limits, and result files.
 
-A limit is a function to whose time those of others are compared, such as a copy.
+A function's limit is another function to whose time its time is compared, such as a
+copy of the same data.
 """
 
 import gc
@@ -76,11 +77,11 @@ class Measurement:
 
 @dataclass
 class Timing(SavedTable):
-    """Result of timing one encoding: its measurements and their provenance.
+    """Result of timing one encoding: its measurements, and how they were made.
 
-    ``made`` is the provenance: date, device, versions, commit and settings. ``missing``
-    has the reason for each library or size that was not measured. ``complete`` is
-    false after an interrupt.
+    ``records`` are the measurements. ``made`` has date, device, versions, commit and
+    settings. ``missing`` has the reason for each library or size that was not measured.
+    ``complete`` is false after an interrupt.
     """
 
     name: str
@@ -90,7 +91,10 @@ class Timing(SavedTable):
     complete: bool = False
 
     def select(self, **fields: Any) -> list[Measurement]:
-        """Return the measurements whose fields have the given values."""
+        """Return the measurements whose fields have the given values.
+
+        An example is ``select(task="forward", length=2048)``.
+        """
         return [
             record
             for record in self.records
@@ -143,7 +147,11 @@ class Timing(SavedTable):
     )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table: column titles, then a row for each measurement."""
+        """Yield the table's column titles, then a row for each measurement.
+
+        A row has function, task, length, head dimension, dtype, time, ratio to the
+        limit's time, the limit's name, gigabytes per second, peak memory and error.
+        """
         yield self._HEAD
         for r in self.records:
             yield (
@@ -186,7 +194,11 @@ class Timing(SavedTable):
         )
 
     def caption(self) -> str:
-        """Return the table's caption, which names the device and missing libraries."""
+        """Return the caption of the table of measurements.
+
+        It has encoding, device, threads, PyTorch version and date, and names missing
+        libraries with the reasons.
+        """
         made = self.made
         text = (
             f"{CATALOG[self.name].title} on {made['device']}, {made['threads']} "
@@ -214,10 +226,10 @@ def compare(
     bytes_moved: int,
     errors: Mapping[str, float] | None = None,
 ) -> list[Measurement]:
-    """Time functions and a limit in alternation, and measure peak memory.
+    """Time functions and a limit in alternation; return a measurement of each function.
 
-    The limit is the function to whose time the others are compared. ``candidates`` are
-    the functions by name; a measurement of each is returned. ``errors`` has each
+    The limit is the function to whose time the others are compared; ``candidates`` are
+    the others by name. A measurement has times and peak memory. ``errors`` has each
     function's error, and ``bytes_moved`` is the number of bytes that a call reads and
     writes at least; both are stored in the measurements.
     """
@@ -256,8 +268,8 @@ def collect(
     ``measure(length, d, dtype)`` yields a cell's measurements, which are added to
     ``result``. An interrupted run is saved, too. A cell for which the device has too
     little memory is recorded as missing. With ``keep``, the result in ``save_to`` is
-    returned as it is if it is complete and was made in the same way: equal settings,
-    device, commit and versions.
+    returned as it is if it is complete and was made with the same settings, device,
+    commit and versions.
     """
     names = {cell: _name(*cell) for cell in cells}
     result.made["cells"] = [*names.values()]

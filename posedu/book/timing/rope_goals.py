@@ -21,7 +21,7 @@ Cell = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class RoPEComparison(Table):
-    """Times of our two RoPE layouts and of libraries' RoPE, in every cell.
+    """Times of posedu's two RoPE layouts and of libraries' RoPE, in every cell.
 
     A cell is a dtype, a length and a head dimension. Eager calls are compared with
     eager ones and compiled calls with compiled ones; each allocates its result.
@@ -45,7 +45,7 @@ class RoPEComparison(Table):
         return [name for name in LIBRARIES if name not in self.stored.missing]
 
     def ratio(self, candidate: str, mode: str, cell: Cell) -> float:
-        """Return a layout's or library's median time over a copy's, in a cell.
+        """Return the median time of one RoPE over a copy's time, in a cell.
 
         ``candidate`` is a library's name, or ``"posedu, half"`` or ``"posedu,
         interleaved"``; ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a
@@ -59,7 +59,7 @@ class RoPEComparison(Table):
         return record.ratio.median
 
     def fastest(self, mode: str, cell: Cell) -> tuple[float, str]:
-        """Return the fastest library's time over a copy's, and its name, in a cell.
+        """Return the fastest library's time over a copy's, and its name, in one cell.
 
         ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a length and a
         head dimension.
@@ -67,10 +67,11 @@ class RoPEComparison(Table):
         return min((self.ratio(name, mode, cell), name) for name in self.libraries)
 
     def is_fastest(self, layout: str, mode: str, cell: Cell) -> bool:
-        """Return whether our layout is faster than every library, in a cell.
+        """Return whether a layout of posedu is faster than every library, in a cell.
 
-        ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a length and a
-        head dimension.
+        ``layout``, which says what features are paired, is ``"half"`` or
+        ``"interleaved"``; ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype,
+        a length and a head dimension.
         """
         best, _ = self.fastest(mode, cell)
         return self.ratio(f"posedu, {layout}", mode, cell) < best
@@ -81,7 +82,8 @@ class RoPEComparison(Table):
     def caption(self) -> str:
         """Return the table's caption: in how many cells each layout is the fastest.
 
-        A cell is a dtype, a length and a head dimension.
+        A layout is an order of pairs, half or interleaved. A cell is a dtype, a length
+        and a head dimension.
         """
         counts = [
             f"{layout}, {mode}, in {self._count_fastest(layout, mode)}"
@@ -94,9 +96,11 @@ class RoPEComparison(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table: column titles, then a row for each mode and cell.
+        """Yield the table's column titles, then a row for each mode and cell.
 
         Modes are eager and compiled. A cell is a dtype, a length and a head dimension.
+        A row has the times over a copy's of posedu's two layouts and of the fastest
+        library.
         """
         yield "mode", "dtype", "L", "d", *LAYOUTS, "fastest library"
         for mode in MODES:
@@ -156,7 +160,8 @@ class RoPEComparison(Table):
 class Goal:
     """Upper limit for RoPE's time over a copy's time, for a dtype and a mode.
 
-    The mode is eager or compiled, with a new result or one written into a buffer.
+    ``mode`` is the end of a timed function's name: eager (empty) or compiled, with a
+    new result or one written into a buffer. The goal is for each of the ``lengths``.
     """
 
     dtype: str
@@ -174,9 +179,10 @@ GOALS = (  # set before the first measurement
 
 
 def goals(stored: Timing) -> Table:
-    """Return a table of RoPE's time goals, and whether each layout meets them.
+    """Return a table of RoPE's time goals, and whether posedu's two layouts meet them.
 
-    A goal is an upper limit for the time over a copy's time. ``stored`` is a result of
+    A goal is an upper limit for the time over a copy's time. A layout is an order of
+    pairs, half or interleaved. ``stored`` is a result of
     :func:`posedu.book.timing.peers.time_rope`.
     """
     pairs = [

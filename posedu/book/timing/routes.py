@@ -15,9 +15,9 @@ from posedu.torch import Attention
 
 
 def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
-    """Return a function that computes only attention's matrix products, into buffers.
+    """Return a function that computes attention's matrix products alone, into buffers.
 
-    These are four projections of the tokens, and two products for each head.
+    They are four projections of the tokens, and two products for each head.
 
     Parameters
     ----------

@@ -23,10 +23,10 @@ def compiled(run: Run, *, fullgraph: bool = True) -> Run:
 
 
 def with_gradient(run: Run, inputs: Sequence[Tensor]) -> Run:
-    """Return a function that computes ``run`` and its gradients for ``inputs``.
+    """Return a function that calls ``run`` and computes gradients for ``inputs``.
 
-    The output gradients are made beforehand. ``run`` returns a sequence of tensors,
-    also where it has a single output.
+    The output gradients are random and made beforehand. ``run`` returns a sequence of
+    tensors, also where it has a single output.
     """
     gradients = [torch.randn_like(t) for t in run()]
     return lambda: torch.autograd.grad(run(), inputs, gradients)

@@ -122,9 +122,9 @@ def require_rows(
 ) -> None:
     """Raise unless random numbers have shapes that fit ``positions``.
 
-    Both dictionaries hold arrays by argument name. An array of ``of_rows`` is one
-    number or ``[rows, 1]``: a number for each sequence. An array of ``of_tokens`` is
-    one number, ``[tokens]`` or ``[rows, tokens]``.
+    Both dictionaries hold arrays of random numbers by argument name. An array of
+    ``of_rows`` is one number or ``[rows, 1]``: a number for each sequence. An array of
+    ``of_tokens`` is one number, ``[tokens]`` or ``[rows, tokens]``.
     """
     if positions.ndim not in (1, 2):
         raise ValueError(

@@ -132,8 +132,9 @@ def _solution(
 ) -> Array:
     """Solve p' = h(t, p) up to each position, by whole steps and a shorter last one.
 
-    The steps begin at 0. ``step`` is the length of a whole step; ``steps`` of them lead
-    from a whole position to the next.
+    p' = h(t, p) is FLOATER's differential equation, with the time t. The steps begin at
+    0. ``step`` is the length of a whole step; ``steps`` of them lead from a whole
+    position to the next.
     """
     count = np.abs(positions) * steps
     whole = np.floor(count)

@@ -200,8 +200,9 @@ def embed_bert(
 def cosine_bound(epsilon: float, *, rows: int, d: int) -> float:
     """Bound on the probability that two rows of a random table have a cosine ≥ ε.
 
-    The bound is rows (rows − 1) exp(−d ε²/2); where it exceeds 1, it says nothing.
-    Equation ``eq-learned-union``.
+    The table has a random vector of d features for each position, as of
+    :func:`random_table`. The bound is rows (rows − 1) exp(−d ε²/2); where it exceeds 1,
+    it says nothing. Equation ``eq-learned-union``.
 
     Raises
     ------

@@ -132,10 +132,11 @@ def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -
 def _counted(
     mask: Bool[Array, "queries keys"], edges: DAPEEdges | None, kernel: int
 ) -> Bool[Array, "queries wider"]:
-    """Mask of the (query, key) pairs whose hidden units are not set to 0.
+    """Mask of the (query, key) pairs at which f's hidden units are not set to 0.
 
-    These are the pairs that the attention mask ``mask`` allows, with ``edges="code"``
-    all later keys, too. The result has kernel // 2 keys more on both sides.
+    f is DAPE's network. These are the pairs that the attention mask ``mask`` allows,
+    with ``edges="code"`` all later keys, too. The result has kernel // 2 keys more on
+    both sides.
     """
     counted = _widened(mask, kernel // 2)
     if edges == "code":
@@ -147,7 +148,7 @@ def _counted(
 
 
 def _widened(x: Array, by: int) -> Array:
-    """Pad ``x`` with ``by`` zeros before the first key and after the last."""
+    """Pad the key axis of ``x`` with ``by`` zeros before its start and at its end."""
     zeros = np.zeros((*x.shape[:-1], by), dtype=x.dtype)
     return np.concatenate((zeros, x, zeros), axis=-1)
 

@@ -28,9 +28,9 @@ def fire_inputs(
 ) -> Float[Array, "*shape"]:
     """The input of FIRE's MLP for each offset: ψ(i − j) / (ψ(max(ℓ, i)) + ε).
 
-    i is the position of the query, j that of the key, and ψ(t) = log(1 + abs(c t))
-    (arXiv 2310.04418 §3). The input is in [0, 1] for every key from position 0 up to
-    the query (``eq-fire-bounded``).
+    ℓ is the threshold, i is the position of the query, j that of the key, and ψ(t) =
+    log(1 + abs(c t)) (arXiv 2310.04418 §3). The input is in [0, 1] for every key from
+    position 0 up to the query (``eq-fire-bounded``).
 
     Parameters
     ----------

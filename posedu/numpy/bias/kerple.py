@@ -51,7 +51,7 @@ def kerple_power_bias(
     """KERPLE's power bias −r1 t^r2 at each distance t (arXiv 2205.09921, Corollary 1).
 
     ``r1`` is positive, ``r2`` in (0, 2]; each is one number, or one for each head.
-    Offsets, result and errors are those of :func:`kerple_log_bias`.
+    Offsets, the array returned and errors are those of :func:`kerple_log_bias`.
     """
     t = np.abs(require_positions(offsets, "offsets"))
     return np.asarray(-_positive("r1", r1, t) * t ** _exponent("r2", r2, t))
@@ -69,7 +69,7 @@ def _positive(name: str, value: PerHead | float, t: Array) -> Array:
 
 
 def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
-    """Return ``value``, shaped to broadcast with distances ``t``, if in (0, 2]."""
+    """Return ``value``, shaped to broadcast with distances; raise unless in (0, 2]."""
     if (np.asarray(value) > 2).any():
         raise ValueError(f"{name} must be at most 2, got {value}")
     return _positive(name, value, t)
@@ -85,7 +85,8 @@ def kerple_log(
     """Return the attention hooks of KERPLE's logarithmic bias.
 
     arXiv 2205.09921, Corollary 1. The trained parameters are unbounded numbers, one for
-    each head: r = e^log_r, and r = 2σ(logit_r) for an exponent.
+    each head: r = e^log_r, and r = 2σ(logit_r) for an exponent, σ the logistic
+    function.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
 
 
 def _columns(table: Array, index: Array) -> Array:
-    """Return the columns ``index`` of ``table``.
+    """Return columns of CoPE's ``table`` of vectors, those at ``index``.
 
     ``table`` is one for all heads, ``[d, npos]``, or one for each head:
     ``[heads, d, npos]``.
@@ -103,11 +103,12 @@ def interpolated_scalars(
     positions: Float[Array, "*rows queries keys"],
     values: Float[Array, "*rows queries npos"],
 ) -> Float[Array, "*rows queries keys"]:
-    """CoPE's product u[p] = q · e[p] at each real p, interpolated between ``values``.
+    """CoPE's product q · e[p] at each real position p, interpolated between ``values``.
 
-    ``values`` are q · e[0 … npos − 1] for each query q. This is the optimized form: the
-    interpolated product equals the product of q with the interpolated vector e[p],
-    since the inner product is linear (``eq-cope-scalars``).
+    e[p] is the trained vector of position p; ``values`` are q · e[0 … npos − 1] for
+    each query q. This is the optimized form: the interpolated product equals the
+    product of q with the interpolated vector e[p], since the inner product is linear
+    (``eq-cope-scalars``).
     """
     values = require_floats("values", values)
     positions = _require_counted(positions, values.shape[-1:])
@@ -133,7 +134,8 @@ def cope(
 ) -> Hooks:
     """Return the attention hooks of CoPE (arXiv 2405.18719) in its optimized form.
 
-    The bias is q · e[p] at :func:`contextual_positions` p.
+    The bias is q · e[p], with the query q and the vector e[p] of the key's position p
+    (:func:`contextual_positions`).
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ def log_gates(
 ) -> Float[Array, "*batch heads tokens"]:
     """The logarithm of each head's forget gate σ(w · x + b) at every token.
 
-    x is the token's vector in the layer's input (arXiv 2503.02130). Equation
-    ``def-gate``.
+    x is the token's vector in the layer's input (arXiv 2503.02130), w and b are a
+    head's weight and bias. Equation ``def-gate``.
 
     Raises
     ------

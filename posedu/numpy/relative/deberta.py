@@ -59,7 +59,7 @@ def deberta_rows(
 
 
 def _ends(single: int, distance: int) -> list[int]:
-    """The largest distance of each table row on one side, from distance ``single`` on.
+    """The largest distance of each of DeBERTa's table rows on one side of a query.
 
     A side is the keys before a query, or those after it.
 

@@ -52,12 +52,12 @@ def require_table(
 def optional_table(
     name: str, table: Float[Array, "*heads rows d"] | None, rows: int
 ) -> Array | None:
-    """Return ``table``, checked by :func:`require_table`, or ``None`` if not given."""
+    """Return ``table`` as float64 if it is given; raise unless it has ``rows`` rows."""
     return None if table is None else require_table(name, table, rows)
 
 
 def require_fitting(name: str, table: Array, like: Float[Array, "heads n d"]) -> None:
-    """Raise unless ``table`` has the width of ``like`` and its heads, if it has any."""
+    """Raise unless ``table`` has the features, and heads if any, of array ``like``."""
     heads, _, d = like.shape
     if table.shape[:-2] not in ((), (heads,)) or table.shape[-1] != d:
         raise ValueError(

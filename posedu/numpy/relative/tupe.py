@@ -130,7 +130,7 @@ def project(
     weight: Float[Array, "features d_model"],
     bias: Float[Array, "features"] | None,
 ) -> Float[Array, "rows features"]:
-    """Apply a linear map to each row: x · weightᵀ + bias.
+    """Apply a linear map to each row (vector) of ``x``: x · weightᵀ + bias.
 
     ``name`` names the weight and the bias in error messages.
 
@@ -177,7 +177,7 @@ def by_head(
 def require_heads_of(
     name: str, numbers: Float[Array, "heads n"], heads: int, n: int | None = None
 ) -> Float[Array, "heads n"]:
-    """Return ``numbers`` as float64 if [heads, n] (None: any n > 0), else raise."""
+    """Return ``numbers`` as float64; raise unless they are [heads, n] (None: any n)."""
     numbers = require_floats(name, numbers)
     if numbers.ndim != 2 or len(numbers) != heads or n not in (None, numbers.shape[1]):
         wanted = f"[{heads}, {'buckets' if n is None else n}]"
@@ -189,7 +189,7 @@ def require_heads_of(
 
 
 def _rows(positions: Float[Array, "tokens"], most: int) -> Int[Array, "tokens"]:
-    """Return ``positions`` rounded down, as indices of table rows below ``most``."""
+    """Return positions rounded down, as table row indices; raise if not < ``most``."""
     if positions.ndim != 1:
         raise ValueError(
             "positions must be one number for each token, got shape "

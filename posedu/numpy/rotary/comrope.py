@@ -20,9 +20,9 @@ def comrope_ap(
 ) -> Float[Array, "*batch tokens d"]:
     """Rotate queries or keys by ComRoPE with an axial partition.
 
-    arXiv 2506.03737 Eq. 8. Block j of the features is rotated by coordinate j mod axes
-    alone, with the generator P_j − P_jᵀ. For the hook ``rotate``, a function that
-    attention calls.
+    arXiv 2506.03737 Eq. 8. Block j of the features is rotated by exp(x (P_j − P_jᵀ)),
+    where x is the coordinate of number j mod axes and P_j a trained matrix. For the
+    hook ``rotate``, a function that attention calls.
 
     Parameters
     ----------
@@ -52,7 +52,11 @@ def comrope_ap(
 def ap_generators(
     matrices: Float[Array, "*heads blocks block block"], *, axes: int = 2
 ) -> Float[Array, "*heads axes blocks block block"]:
-    """ComRoPE-AP's skew generators: P_j − P_jᵀ of block j for axis j mod axes, or 0."""
+    """ComRoPE-AP's skew generator of each axis and each block j of the features.
+
+    It is P_j − P_jᵀ for the axis j mod axes and 0 for the others; ``matrices`` are the
+    trained P_j.
+    """
     difference = _skew_part(matrices)
     blocks = difference.shape[-3]
     axes = require_dimension("axes", axes, 1)
@@ -71,9 +75,9 @@ def comrope_ld(
 ) -> Float[Array, "*batch tokens d"]:
     """Rotate queries or keys by ComRoPE with linearly dependent generators.
 
-    arXiv 2506.03737 Eq. 10. Block j of the features is rotated by coordinate k with the
-    generator θ_kj (P_j − P_jᵀ). For the hook ``rotate``, a function that attention
-    calls.
+    arXiv 2506.03737 Eq. 10. Block j of the features is rotated by exp(Σ_k x_k θ_kj (P_j
+    − P_jᵀ)), where x_k are the coordinates, P_j a trained matrix and θ_kj trained
+    factors. For the hook ``rotate``, a function that attention calls.
 
     Parameters
     ----------
@@ -101,7 +105,11 @@ def ld_generators(
     matrices: Float[Array, "*heads blocks block block"],
     multipliers: Float[Array, "*#heads axes blocks"],
 ) -> Float[Array, "*heads axes blocks block block"]:
-    """ComRoPE-LD's skew generators: θ_kj (P_j − P_jᵀ) for block j on axis k."""
+    """ComRoPE-LD's skew generator of each axis k and each block j of the features.
+
+    It is θ_kj (P_j − P_jᵀ), where ``matrices`` are the trained P_j and ``multipliers``
+    the trained factors θ.
+    """
     difference = _skew_part(matrices)
     theta = require_floats("multipliers", multipliers)
     blocks, heads = difference.shape[-3], difference.shape[:-3]

@@ -74,8 +74,9 @@ def fope_table(
 ) -> tuple[Float[Array, "*table tokens pairs"], Float[Array, "*table tokens pairs"]]:
     """FoPE's cosine and sine series for every pair of features at each position x.
 
-    The series of pair p are Σ_l cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp. Equation
-    ``def-fope``. Pairs without a series, the slowest, are padded.
+    ω_l are the kept frequencies, c and s the coefficients. The series of pair p are Σ_l
+    cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp. Equation ``def-fope``. Pairs without a
+    series, the slowest, are padded.
 
     Parameters
     ----------
@@ -242,7 +243,8 @@ def fope_scores(
     """Attention scores of FoPE as the paper writes it, with the series of each offset.
 
     Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
-    times conjugate key pair (arXiv 2412.17739 Eq. 12). The scores are relative by
+    times conjugate key pair, as complex numbers, and C_p and S_p are the cosine and
+    sine series of pair p (arXiv 2412.17739 Eq. 12). The scores are relative by
     construction and not divided by √d. :func:`fope` on queries and keys can't give
     them: a series for every query and key must be computed. Equation
     ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key heads than

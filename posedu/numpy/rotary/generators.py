@@ -157,9 +157,9 @@ def rotate_by_generators(
     positions: Positions,
     generators: Float[Array, "*heads axes blocks block block"],
 ) -> Float[Array, "*batch tokens d"]:
-    """Rotate each block of features of ``x`` by exp(Σ_k x_k A_k) at position x.
+    """Rotate each block of features of a vector by exp(Σ_k x_k A_k) at its position.
 
-    The matrices are those of :func:`rotations` with the generators A_k.
+    x_k are the position's coordinates, A_k the generators; see :func:`rotations`.
 
     Parameters
     ----------
@@ -193,9 +193,10 @@ def normal_form(
 ) -> tuple[Float[Array, "d d"], Float[Array, "pairs axes"]]:
     """Find a basis in which all given commuting skew generators rotate the same planes.
 
-    Returns an orthogonal Q and frequency vectors f_p with
-    Qᵀ A_k Q = blockdiag_p(f_{p,k} J), features interleaved, and one more zero if d is
-    odd: R(x) is RoPE-Mixed in the basis Q. Equation ``eq-com-normal``.
+    Returns an orthogonal Q (the basis) and frequency vectors f_p with Qᵀ A_k Q =
+    blockdiag_p(f_{p,k} J), features interleaved, and one more zero if d is odd; J is
+    the 2 × 2 generator of a rotation. R(x) is RoPE-Mixed in the basis Q. Equation
+    ``eq-com-normal``.
 
     The equation holds to within 8 d³ N u times the largest norm of the N generators.
     8 d u is the rounding of the Schur form of a random combination of the generators.

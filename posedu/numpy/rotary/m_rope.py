@@ -79,8 +79,9 @@ def m_rope(
 ) -> Float[Array, "*batch tokens d"]:
     """Rotate pair p of features by ω_p times one of the token's coordinates (M-RoPE).
 
-    arXiv 2409.12191 §2.1; interleaved, arXiv 2510.23095. For the hook ``rotate``, a
-    function that attention calls. Equation ``def-m-rope``.
+    ω_p is the frequency of pair p. arXiv 2409.12191 §2.1; interleaved, arXiv
+    2510.23095. For the hook ``rotate``, a function that attention calls. Equation
+    ``def-m-rope``.
 
     Parameters
     ----------

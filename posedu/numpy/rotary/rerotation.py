@@ -23,7 +23,8 @@ def rerotation(
 ) -> Float[Array, "*batch tokens d"]:
     """Move keys that RoPE has rotated to other positions, by one more rotation R_Δ.
 
-    Each key k with the shift Δ becomes R_Δ k. Equation ``def-cache-rerotation``. An
+    Each key k with the shift Δ (new position minus old position) becomes R_Δ k, where
+    R_Δ is RoPE's rotation for position Δ. Equation ``def-cache-rerotation``. An
     attention factor is in the keys already and is not applied again.
 
     Parameters

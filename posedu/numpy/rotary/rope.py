@@ -96,8 +96,9 @@ def rope(
 ) -> Float[Array, "*batch tokens d"]:
     """Rotate each pair p of features of queries or keys by the angle position · ω_p.
 
-    The elementwise form of RoPE (arXiv 2104.09864 Eq. 34), for the hook ``rotate``, a
-    function that attention calls. Equation ``def-rope``.
+    ω_p is the frequency of pair p. The elementwise form of RoPE (arXiv 2104.09864 Eq.
+    34), for the hook ``rotate``, a function that attention calls. Equation
+    ``def-rope``.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def rope_dense(
 ) -> Float[Array, "tokens d"]:
     """Rotate each token's features by RoPE's dense d × d matrix, for use in proofs.
 
-    Equal to :func:`rope`, but at a cost of O(tokens · d²).
+    The vectors equal those of :func:`rope`, but at a cost of O(tokens · d²).
     """
     x = require_floats("x", x)
     if x.ndim != 2:
@@ -195,9 +196,11 @@ def rope_complex(
 
 
 def layout_permutation(d: int) -> Int[Array, "d"]:
-    """The indices 0, 2, …, d−2, 1, 3, …, d−1, which map interleaved to half layout.
+    """Indices that reorder features from the interleaved to the half layout.
 
-    They are π in ``x_half = x_interleaved[π]``.
+    They are 0, 2, …, d−2, 1, 3, …, d−1: π in ``x_half = x_interleaved[π]``. In the
+    interleaved layout pair p is the features 2p and 2p + 1, in the half layout p and p
+    + d/2.
     """
     return np.concatenate(pairs(d, layout="interleaved"))
 
@@ -247,10 +250,11 @@ def decay_bound(
 ) -> Float[Array, "*offsets"] | float:
     """RoPE's decay bound B(r) at each offset r: mean modulus of partial sums of phases.
 
-    The phases are e^{i r ω_p}, and the sums those of the first 1, …, d/2 of them. A
-    RoPE score at offset r has modulus at most d/2 · B(r) times the largest modulus of
-    h_{p+1} − h_p, where h_p are the pair products, and 0 after the last (arXiv
-    2104.09864 §3.4.3). Equation ``eq-rope-decay``.
+    r is query position minus key position, ω_p the frequency of pair p. The phases are
+    e^{i r ω_p}, and the sums those of the first 1, …, d/2 of them. A RoPE score at
+    offset r has modulus at most d/2 · B(r) times the largest modulus of h_{p+1} − h_p,
+    where h_p are the products of query and key pairs as complex numbers, and 0 after
+    the last (arXiv 2104.09864 §3.4.3). Equation ``eq-rope-decay``.
     """
     omega = geometric(d, base=base)
     phase = np.exp(1j * require_positions(offsets, "offsets")[..., None] * omega)

@@ -17,7 +17,7 @@ def cayley(
 ) -> Float[Array, "*heads d d"]:
     """The orthogonal matrix P = (I − S)(I + S)⁻¹ of the skew matrix S of ``entries``.
 
-    Equation ``def-string-cayley``.
+    I is the identity. Equation ``def-string-cayley``.
 
     S holds ``entries`` above its diagonal, row by row, as :func:`skew` does. P has
     determinant 1 and never the eigenvalue −1.
@@ -39,8 +39,9 @@ def circulant_frequencies(
 ) -> Float[Array, "*heads pairs axes"]:
     """The frequency vectors f of circulant-STRING's pairs; the last pair has f = 0.
 
-    Wave m = 1 … d/2 − 1 of the d features rotates by f_m · x with
-    f_{m,k} = 2 Σ_n c_{k,n} sin(2πmn/d). Equation ``def-string-frequencies``.
+    Wave m = 1 … d/2 − 1 of the d features rotates by f_m · x at position x, with
+    coefficients c_k of axis k and f_{m,k} = 2 Σ_n c_{k,n} sin(2πmn/d). Equation
+    ``def-string-frequencies``.
 
     Raises
     ------
@@ -58,7 +59,11 @@ def circulant_frequencies(
 def circulant_generators(
     coefficients: Float[Array, "*heads axes d"],
 ) -> Float[Array, "*heads axes d d"]:
-    """Skew generators L_k = C_k − C_kᵀ, for circulant C_k whose first column is c_k."""
+    """Skew generators L_k = C_k − C_kᵀ of circulant-STRING, one for each axis k.
+
+    C_k is the circulant matrix whose first column is c_k, the ``coefficients`` of axis
+    k.
+    """
     c = _coefficients(coefficients)
     n = np.arange(c.shape[-1])
     circulant = c[..., (n[:, None] - n) % len(n)]

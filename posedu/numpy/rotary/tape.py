@@ -122,8 +122,9 @@ def rotate_by_blocks(
 ) -> Float[Array, "heads tokens features"]:
     """Multiply each pair of features by its r × 2 position block.
 
-    The pair becomes r features, which stand where ``layout`` has the features of a
-    pair; see :func:`posedu.numpy.rotary.pairs`. Equation ``def-tape-turn``.
+    A position block is a matrix for each token, head and pair. The pair becomes r
+    features, which stand where ``layout`` has the features of a pair; see
+    :func:`posedu.numpy.rotary.pairs`. Equation ``def-tape-turn``.
 
     Raises
     ------
@@ -243,9 +244,9 @@ def _silu(z: Array) -> Array:
 
 
 def _matrices(*given: Array) -> tuple[Array, Array, Array, Array]:
-    """Return TAPE's attended, up, down and gate as float64 if they fit, else raise.
+    """Return TAPE's four matrices as float64 if they fit each other, else raise.
 
-    The four are the matrices that :func:`tape` explains.
+    They are ``attended``, ``up``, ``down`` and ``gate``, which :func:`tape` explains.
     """
     names = ("attended", "up", "down", "gate")
     attended, up, down, gate = map(_matrix, names, given)

@@ -97,7 +97,9 @@ def _by_index(
 ) -> Float[Array, "pairs"]:
     """YaRN's γ of each pair, linear in the index between ``fast`` and ``slow`` turns.
 
-    r turns are at the index, in general no integer, where the frequency is 2πr/L.
+    γ is the share of RoPE's own frequency that a pair keeps. r full turns in the
+    training length L are at the index, in general no integer, where the frequency is
+    2πr/L.
     """
     step = math.log(omega[0] / omega[1])
     first, last = (

@@ -66,8 +66,10 @@ def order_errors(tableau: Tableau, order: int) -> list[sp.Expr]:
     """Errors of a Runge–Kutta method in Butcher's order conditions of one order.
 
     Each error is (b·Φ(τ) − 1/γ(τ)) / σ(τ) for a rooted tree τ of ``order`` nodes, where
-    γ(τ) is the density and σ(τ) the symmetry of τ. The errors are the factors of the
-    elementary differentials in the error of one step. Equation ``eq-floater-order``.
+    b are the method's weights, Φ(τ) is the vector that τ makes of the matrix A of the
+    method, γ(τ) the density and σ(τ) the symmetry of τ. The errors are the factors of
+    the elementary differentials in the error of one step. Equation
+    ``eq-floater-order``.
     """
     a, weights, _ = butcher(tableau)
 

@@ -101,9 +101,9 @@ def embed_fourier_learned(
 ) -> sp.Matrix:
     """Add to the input vector ``x``, a column, an MLP of its Fourier features γ.
 
-    Each group of coordinates gives a part W₂ GELU(W₁ γ + b₁) + b₂ of what is added.
-    Equation ``def-fourier-learned``. See
-    :func:`posedu.numpy.absolute.embed_fourier_learned`.
+    Each of ``groups`` groups of coordinates gives a part W₂ GELU(W₁ γ + b₁) + b₂ of
+    what is added, with the trained W₁, b₁ (``hidden``) and W₂, b₂ (``out``). Equation
+    ``def-fourier-learned``. See :func:`posedu.numpy.absolute.embed_fourier_learned`.
     """
     w_1, w_2 = matrix("hidden_weight", hidden_weight), matrix("out_weight", out_weight)
     b_1, b_2 = matrix("hidden_bias", hidden_bias), matrix("out_bias", out_bias)

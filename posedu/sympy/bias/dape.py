@@ -37,10 +37,10 @@ def dape(
     """Return the hooks of DAPE, the functions by which it acts on attention.
 
     An MLP of the logits and biases of all heads is added to the logits. The biases are
-    those of ``over``, and are added, too, if ``residual``. ``hidden_weight`` has a
-    matrix ``[channels, kernel]`` for each hidden unit, ``out_weight`` a matrix
-    ``[width, kernel]`` for each head. Equation ``def-dape``. See
-    :func:`posedu.numpy.bias.dape`.
+    those of ``over``, a second encoding, and are added, too, if ``residual``.
+    ``hidden_weight`` has a matrix ``[channels, kernel]`` for each hidden unit,
+    ``out_weight`` a matrix ``[width, kernel]`` for each head. Equation ``def-dape``.
+    See :func:`posedu.numpy.bias.dape`.
     """
     w_1 = [matrix("hidden_weight", m) for m in hidden_weight]
     w_2 = [matrix("out_weight", m) for m in out_weight]
@@ -98,8 +98,8 @@ def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -
 def _row(t: sp.Matrix, visible: Sequence[int], i: int, j: int, reach: int) -> list:
     """Return query i's entries of ``t`` at keys near j, 0 where a key is hidden.
 
-    The keys are those from j − ``reach`` to j + ``reach``; ``visible`` are the keys
-    that query i may attend to.
+    ``t`` is a matrix of logits or biases, a row for each query. The keys are those from
+    j − ``reach`` to j + ``reach``; ``visible`` are the keys that query i may attend to.
     """
     return [
         t[i, n] if n in visible and t[i, n] != -sp.oo else sp.S.Zero

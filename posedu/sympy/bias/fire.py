@@ -12,7 +12,7 @@ EPS = sp.Rational(1, 10**6)
 
 
 def psi(t: sp.Expr, *, c: sp.Expr) -> sp.Expr:
-    """FIRE's function of a distance, ψ(t) = log(1 + abs(c t))."""
+    """FIRE's function of a distance t, ψ(t) = log(1 + abs(c t)), for a trained c."""
     return sp.log(sp.Abs(expression("c", c) * expression("t", t)) + 1)
 
 
@@ -27,9 +27,9 @@ def fire_input(
 ) -> sp.Expr:
     """The input of FIRE's MLP: ψ(distance) / (ψ(max(threshold, query position)) + eps).
 
-    ``offset`` is query position minus key position. The distance is its absolute value
-    if ``later`` is ``"distance"``, and 0 for later keys otherwise. Equation
-    ``def-fire-input``. See :func:`posedu.numpy.bias.fire_inputs`.
+    ψ is the function :func:`psi`. ``offset`` is query position minus key position. The
+    distance is its absolute value if ``later`` is ``"distance"``, and 0 for later keys
+    otherwise. Equation ``def-fire-input``. See :func:`posedu.numpy.bias.fire_inputs`.
     """
     require_choice("later", later, FIRELaterKeys)
     offset, query = expression("offset", offset), expression("query", query)
@@ -52,8 +52,9 @@ def fire(
 ) -> Hooks:
     """Return the hooks of FIRE, the functions by which it acts on attention.
 
-    The bias of a query and key is an MLP of :func:`fire_input`. Equation ``def-fire``.
-    See :func:`posedu.numpy.bias.fire`.
+    The bias of a query and key is an MLP of :func:`fire_input`, a number that is made
+    of their distance and the query's position. Equation ``def-fire``. See
+    :func:`posedu.numpy.bias.fire`.
     """
     require_choice("activation", activation, FIREActivation)
     leak = 0 if activation == "relu" else sp.Rational(1, 100)

@@ -40,10 +40,10 @@ def cope(
 ) -> Hooks:
     """Return the hooks of CoPE, the functions by which it acts on attention.
 
-    The bias is q · e[p] at :func:`contextual_positions` p, where e are the columns of
-    ``table``: one matrix for all heads or one for each. ``scaling`` says what is
-    divided by √d, and ``gates`` what the gates are computed from. Inputs must be
-    numbers. See :func:`posedu.numpy.gated.cope`.
+    The bias of query q is q · e[p] at :func:`contextual_positions` p, where e[0], e[1],
+    … are the trained vectors in the columns of ``table``: one matrix for all heads or
+    one for each. ``scaling`` says what is divided by √d, and ``gates`` what the gates
+    are computed from. Inputs must be numbers. See :func:`posedu.numpy.gated.cope`.
     """
     require_choice("scaling", scaling, CoPEScaling)
     require_choice("gates", gates, CoPEGates)

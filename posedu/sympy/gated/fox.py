@@ -13,8 +13,8 @@ from posedu.sympy.stickbreaking import sigmoid
 def forget_bias(log_gates: Sequence[sp.Expr]) -> sp.Matrix:
     """FoX's bias D_ij of query i and key j: the sum of the log gates after j up to i.
 
-    D_ij = Σ log f_l over l = j + 1 … i, and 0 above the diagonal. Equation
-    ``def-forget``.
+    D_ij = Σ log f_l over l = j + 1 … i, and 0 above the diagonal, where log f_l is
+    token l's entry of ``log_gates``. Equation ``def-forget``.
     """
     n = len(log_gates)
     return sp.Matrix(n, n, lambda i, j: sp.Add(*log_gates[j + 1 : i + 1]))
@@ -28,9 +28,10 @@ def fox(
 ) -> Hooks:
     """Return the hooks of FoX, the functions by which it acts on attention.
 
-    The bias of each head is :func:`forget_bias` of gates computed from the layer's
-    input. ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for
-    all tokens. ``form="key"`` leaves out the terms that all keys of a query share.
+    The bias of each head is :func:`forget_bias` of forget gates, which are computed
+    from the layer's input. ``gate_weight`` is ``[heads, d_model]``; without it gates
+    are the same for all tokens. ``form="key"`` leaves out the terms that all keys of a
+    query share.
     """
     require_choice("form", form, FoXForm)
 

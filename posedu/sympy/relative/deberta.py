@@ -15,8 +15,9 @@ def deberta_row(
 ) -> int:
     """Row of DeBERTa's table of relative position vectors for an offset i − j.
 
-    The offset must have a numerical value. Equation ``def-deberta-row``. See
-    :func:`posedu.numpy.relative.deberta_rows`.
+    The offset must have a numerical value. ``span`` is the number of rows of the table
+    for earlier keys, and for later keys; ``rows`` is the rule for large offsets.
+    Equation ``def-deberta-row``. See :func:`posedu.numpy.relative.deberta_rows`.
     """
     m = require_span(span, rows, distance)
     t = int(sp.floor(expression("offset", offset)))

@@ -17,7 +17,8 @@ def log_temperature(
 ) -> sp.Expr:
     """Inkling's temperature of the query at a position, which multiplies its logits.
 
-    It is 1 if ``floor`` is ``None``. Equation ``def-inkling-tau``.
+    It is 1 + ``alpha`` · log(max(1, (position + 1)/``floor``)), and 1 if ``floor`` is
+    ``None``. Equation ``def-inkling-tau``.
     """
     if floor is None:
         return sp.S.One
@@ -41,8 +42,9 @@ def inkling(
 ) -> Hooks:
     """Return the hooks of Inkling, the functions by which it acts on attention.
 
-    The bias of a query and key is a mixture of learned curves of their distance, with
-    coefficients from the query's token. Equation ``def-inkling``. See
+    The bias of a query and key is a mixture of learned curves of their distance, the
+    rows of ``distance_basis``. The coefficients come from the query's token by the
+    trained matrix ``r_proj_weight``. Equation ``def-inkling``. See
     :func:`posedu.numpy.relative.inkling`.
     """
     require_choice("divisor", divisor, InklingDivisor)

@@ -11,7 +11,11 @@ Table = sp.Matrix | Sequence[sp.Matrix]
 
 
 def tables(name: str, table: Table, heads: int) -> Heads:
-    """Return a table for each head: a shared table repeated, or each head's own."""
+    """Return a table of relative position vectors for each head, as a matrix.
+
+    A table that heads share is repeated, a list of tables has one for each head.
+    ``name`` names the table in error messages.
+    """
     if isinstance(table, sp.MatrixBase):
         return (table,) * heads
     return tuple(matrix(name, own) for own in table)
@@ -23,7 +27,11 @@ def mix_with(
     tokens: Tokens,
     vectors: Callable[[int, int, int], sp.Matrix],
 ) -> Heads:
-    """Attention output Σ_j a_ij (v_j + r_ij), with ``vectors(head, i, j)`` as r_ij."""
+    """Attention output Σ_j a_ij (v_j + r_ij) of each head.
+
+    a_ij are the attention weights, v_j the values; r_ij is a relative position vector,
+    which ``vectors(head, i, j)`` returns.
+    """
     heads = []
     for h, (a, own) in enumerate(zip(weights, v, strict=True)):
         out = sp.zeros(a.rows, own.cols)

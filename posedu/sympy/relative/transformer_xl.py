@@ -20,7 +20,9 @@ def transformer_xl(
     """Return the hooks of Transformer-XL, the functions by which it acts on attention.
 
     The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d, where r is
-    the sinusoidal encoding of the offset. Equation ``def-xl``. See
+    the sinusoidal encoding of the offset. The trained vectors u (``global_content``)
+    and v (``global_position``) have a row for each head, and W_R is the trained matrix
+    ``position_weight``. ``clamp`` is the largest distance. Equation ``def-xl``. See
     :func:`posedu.numpy.relative.transformer_xl`.
     """
     u = matrix("global_content", global_content)

@@ -28,8 +28,9 @@ def tupe(
 ) -> Hooks:
     """Return the hooks of TUPE, the functions by which it acts on attention.
 
-    The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is a
-    trained vector of position t. Equation ``def-tupe``. See
+    The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is row t
+    of ``table``, the trained vector of position t. U_Q (``query_weight``) and U_K
+    (``key_weight``) are trained matrices. Equation ``def-tupe``. See
     :func:`posedu.numpy.relative.tupe`.
     """
     require_choice("first_token", first_token, TUPEFirstToken)
@@ -39,7 +40,10 @@ def tupe(
 
     @cache
     def vector(row: int, *, asks: bool) -> sp.Matrix:
-        """Row of ``table``, projected as query (``asks``) or as key, for all heads."""
+        """Row of the table of position vectors, projected for all heads.
+
+        The projection is that of queries if ``asks``, else that of keys.
+        """
         one = p.row(row)
         if norm_weight is not None:
             one = layer_norm(one, norm_weight, norm_bias, EPSILON)

@@ -21,7 +21,7 @@ def comrope_ap(
     """Rotate one query or key, the column ``x``, by ComRoPE with an axial partition.
 
     Each block of ``block`` features is rotated by one coordinate t of the position: by
-    exp(t (P − Pᵀ)), where P is the block's matrix in ``matrices``. Equation
+    exp(t (P − Pᵀ)), where P is the block's trained matrix in ``matrices``. Equation
     ``def-comrope-ap``. See :func:`posedu.numpy.rotary.comrope_ap`.
     """
     generators = ap_generators(matrices, axes=axes)
@@ -30,9 +30,11 @@ def comrope_ap(
 
 
 def ap_generators(matrices: Sequence[Rows], *, axes: int = 2) -> list[list[sp.Matrix]]:
-    """ComRoPE-AP's skew generators: P_j − P_jᵀ of block j for axis j mod axes, or 0.
+    """Return ComRoPE-AP's skew generators, by axis and then by block of features.
 
-    The result is indexed by axis, then by block, as :func:`rotations` reads it.
+    Block j has the generator P_j − P_jᵀ on axis j mod ``axes``, and 0 on all other
+    axes; P_j is the trained matrix of the block in ``matrices``. :func:`rotations`
+    takes the result.
     """
     axes = require_dimension("axes", axes, 1)
     require_dimension("the number of blocks", len(matrices), axes)
@@ -53,9 +55,10 @@ def comrope_ld(
 ) -> sp.Matrix:
     """Rotate one query or key, ``x``, by ComRoPE with linearly dependent generators.
 
-    ``matrices`` has a matrix for each block of ``block`` features, ``multipliers`` a
-    number for each axis and block. Equation ``def-comrope-ld``. See
-    :func:`posedu.numpy.rotary.comrope_ld`.
+    Block j of ``block`` features is rotated by exp(Σ_k x_k θ_kj (P_j − P_jᵀ)), where
+    x_k are the position's coordinates, P_j is the block's trained matrix in
+    ``matrices``, and θ_kj is a trained number in ``multipliers``. Equation
+    ``def-comrope-ld``. See :func:`posedu.numpy.rotary.comrope_ld`.
     """
     generators = ld_generators(matrices, multipliers)
     require_block_size(block, generators[0])
@@ -65,9 +68,11 @@ def comrope_ld(
 def ld_generators(
     matrices: Sequence[Rows], multipliers: Sequence[Sequence[sp.Expr]]
 ) -> list[list[sp.Matrix]]:
-    """ComRoPE-LD's skew generators: θ_kj (P_j − P_jᵀ) for block j on axis k.
+    """Return ComRoPE-LD's skew generators, by axis and then by block of features.
 
-    The result is indexed by axis, then by block, as :func:`rotations` reads it.
+    Block j on axis k has θ_kj (P_j − P_jᵀ), where P_j is the block's trained matrix in
+    ``matrices``, and θ_kj is a trained number in ``multipliers``. :func:`rotations`
+    takes the result.
     """
     parts = _skew_parts(matrices)
     return [

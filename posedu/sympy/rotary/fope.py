@@ -51,9 +51,10 @@ def fope_table(
 ) -> tuple[list[sp.Expr], list[sp.Expr]]:
     """FoPE's cosine and sine series for every pair of features at one position.
 
-    Pairs beyond the columns of the coefficients have cosine 1, and sine 0 if
-    ``padding`` is ``"identity"``, else 1. ``length`` is the training length. Equation
-    ``def-fope``. See :func:`posedu.numpy.rotary.fope_table`.
+    ``cos_coefficients`` and ``sin_coefficients`` have a row for each frequency of
+    :func:`kept_frequencies` and a column for each pair. Pairs without a column have
+    cosine 1, and sine 0 if ``padding`` is ``"identity"``, else 1. ``length`` is the
+    training length. Equation ``def-fope``. See :func:`posedu.numpy.rotary.fope_table`.
     """
     fourier_dim = require_fourier_dim(fourier_dim, d)
     omega = kept_frequencies(fourier_dim, length=length, base=base)

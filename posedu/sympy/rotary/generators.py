@@ -45,10 +45,10 @@ def commutator(a: sp.Matrix, b: sp.Matrix) -> sp.Matrix:
 def exponential(a: sp.Matrix) -> sp.Matrix:
     """The matrix exponential exp(A) of a skew matrix of size 2, 3 or 4, in closed form.
 
-    Size 2: the rotation of the plane. Size 3: Rodrigues' formula
-    I + (sin s/s) A + ((1 − cos s)/s²) A². Size 4: A is the sum of two commuting parts
-    whose squares are multiples of −I, and exp(A) is the product of their exponentials.
-    Equation ``eq-lie-closed``.
+    Size 2: the rotation of the plane. Size 3: Rodrigues' formula I + (sin s/s) A + ((1
+    − cos s)/s²) A², where s is the angle, the length of the vector of A's three
+    entries. Size 4: A is the sum of two commuting parts whose squares are multiples of
+    −I, and exp(A) is the product of their exponentials. Equation ``eq-lie-closed``.
     """
     if a.rows != a.cols or (a + a.T).expand() != sp.zeros(*a.shape):
         raise ValueError(f"A must be skew, got {a}")
@@ -68,7 +68,10 @@ def exponential(a: sp.Matrix) -> sp.Matrix:
 
 
 def isoclinic(a: sp.Matrix) -> tuple[sp.Matrix, sp.Matrix]:
-    """The two commuting parts of a 4 × 4 skew matrix, each squaring to −s² I."""
+    """The two commuting parts of a 4 × 4 skew matrix.
+
+    The square of each is a multiple of −I, and their sum is the matrix.
+    """
     dual = skew([a[2, 3], -a[1, 3], a[1, 2], a[0, 3], -a[0, 2], a[0, 1]])
     return (a + dual) / 2, (a - dual) / 2
 

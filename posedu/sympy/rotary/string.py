@@ -23,9 +23,10 @@ def cayley(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
 
 
 def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
-    """Skew generators L_k = C_k − C_kᵀ, for circulant C_k whose first column is c_k.
+    """Return circulant-STRING's skew generators, one for each coordinate of a position.
 
-    The c_k are the rows of ``coefficients``, one for each coordinate k.
+    The generator of coordinate k is C_k − C_kᵀ, where C_k is the circulant matrix whose
+    first column is row k of ``coefficients``, which are trained.
     """
     generators = []
     for column in expressions("coefficients", coefficients):
@@ -36,9 +37,10 @@ def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
 
 
 def circulant_frequencies(coefficients: Rows) -> sp.Matrix:
-    """The frequency vectors of circulant-STRING, a row for each pair; the last is 0.
+    """Return circulant-STRING's frequencies, a row for each pair; the last row is 0.
 
-    ``coefficients`` has the first column of each coordinate's circulant matrix.
+    A row has a frequency for each coordinate of a position. ``coefficients`` has the
+    first column of each coordinate's circulant matrix.
     """
     c = [list(column) for column in expressions("coefficients", coefficients)]
     d = require_dimension("d", len(c[0]))
@@ -81,11 +83,13 @@ def string(
 ) -> sp.Matrix:
     """Rotate one query or key, the column ``x``, by STRING.
 
-    The form ``"cayley"``, with ``entries`` and ``frequencies``, is computed as printed.
-    The form ``"circulant"``, with ``coefficients``, is computed in
-    :func:`fourier_basis`, where circulant generators are diagonal in blocks of two. The
-    result is for the hook ``rotate``, the function by which an encoding changes queries
-    and keys. See :func:`posedu.numpy.rotary.string`.
+    The form ``"cayley"`` multiplies ``x`` by the orthogonal matrix of ``entries``
+    (:func:`cayley`), then rotates each pair p of features by the angle f_p · position,
+    where f_p is row p of ``frequencies``. The form ``"circulant"``, with
+    ``coefficients``, is computed in :func:`fourier_basis`, where circulant generators
+    are diagonal in blocks of two. The result is for the hook ``rotate``, the function
+    by which an encoding changes queries and keys. See
+    :func:`posedu.numpy.rotary.string`.
     """
     require_choice("form", form, STRINGForm)
     if form == "cayley":

@@ -64,8 +64,9 @@ def tape_update(
 ) -> tuple[Blocks, ...]:
     """The position blocks of the next layer, from attention weights and MLP output.
 
-    A position block is a matrix that multiplies one pair of features. ``mlp_output``
-    has a row for each token. The other matrices are TAPE's weights, as in
+    A position block is a matrix that multiplies one pair of features. ``weights`` are
+    the attention weights, and ``mlp_output`` has a row for each token. ``attended``,
+    ``up``, ``down`` and ``gate`` are TAPE's trained matrices, as in
     :func:`posedu.numpy.rotary.tape`. Equations ``def-tape-attention`` and
     ``def-tape-mlp``.
     """
@@ -87,9 +88,9 @@ def updated_blocks(
 ) -> tuple[Blocks, ...]:
     """The position blocks of the next layer, from attention weights and MLP gates.
 
-    A position block is a matrix that multiplies one pair of features. ``gates`` has a
-    row for each token. The other matrices are TAPE's weights, as in
-    :func:`posedu.numpy.rotary.tape`.
+    A position block is a matrix that multiplies one pair of features. ``weights`` are
+    the attention weights, and ``gates`` has a row for each token. ``attended``, ``up``
+    and ``down`` are TAPE's trained matrices, as in :func:`posedu.numpy.rotary.tape`.
     """
     attended = _mixed(attended, mixing)
     r = blocks[0].rows // len(weights)
@@ -129,8 +130,9 @@ def tape(
 ) -> Hooks:
     """Return the hooks of TAPE, the functions by which it acts on attention.
 
-    Positions are matrices that attention and MLP of each layer update. See
-    :func:`posedu.numpy.rotary.tape`.
+    Positions are matrices that attention and MLP of each layer update. ``attended``,
+    ``up``, ``down`` and ``gate`` are trained matrices, and ``mixing`` says how
+    ``attended`` mixes the heads. See :func:`posedu.numpy.rotary.tape`.
     """
     require_dimension("d", d)
     require_choice("layout", layout, Layout)
@@ -174,9 +176,10 @@ def tape(
 
 
 def _mixed(attended: sp.Matrix, mixing: TAPEMixing) -> sp.Matrix:
-    """The matrix that mixes heads: ``attended``, or the diagonal of its row sums.
+    """Return the matrix by which TAPE mixes heads, ``[heads, heads]``.
 
-    It is ``attended`` itself if ``mixing`` is ``"heads"``.
+    It is the trained matrix ``attended`` if ``mixing`` is ``"heads"``, else the
+    diagonal matrix of that matrix's row sums.
     """
     if require_choice("mixing", mixing, TAPEMixing) == "heads":
         return attended
@@ -184,7 +187,10 @@ def _mixed(attended: sp.Matrix, mixing: TAPEMixing) -> sp.Matrix:
 
 
 def _each(mixed: sp.Matrix, r: int) -> sp.Matrix:
-    """Extend a matrix that mixes heads to all r rows of each head's block."""
+    """Extend a matrix that mixes heads, so that it mixes the heads' position blocks.
+
+    Each head's block has r rows, and row n is mixed with row n of the other blocks.
+    """
     return sp.Matrix(sp.kronecker_product(mixed, sp.eye(r)))
 
 

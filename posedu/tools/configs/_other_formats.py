@@ -44,9 +44,10 @@ def _one(
 
 
 def _head_dim(config: Config, hidden: str, heads: str, *own: str) -> int:
-    """Read the head dimension: the value of a key in ``own``, or width over heads.
+    """Read the head dimension of a configuration, or compute it as width over heads.
 
-    ``hidden`` and ``heads`` are the keys of the width and of the number of heads.
+    ``own`` are the keys that may hold the head dimension; ``hidden`` and ``heads`` are
+    the keys of the model's width and of the number of heads.
     """
     given = first(config, *own)
     if given is not None:

@@ -178,7 +178,8 @@ class Parameters:
 def rope(of: Parameters, *, layout: str = "") -> RotaryConfig:
     """Return the rotary embedding that a configuration's RoPE parameters describe.
 
-    ``layout`` is the layout of the pairs, empty if it is not known.
+    ``of`` holds the RoPE parameters; ``layout`` is the layout of the pairs, empty if it
+    is not known.
 
     Raises
     ------

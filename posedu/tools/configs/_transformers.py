@@ -324,7 +324,10 @@ class _Part:
         return by_kind
 
     def _compare(self, given: Mapping[str, Any]) -> None:
-        """Warn if the base outside the RoPE parameters is not the base in them."""
+        """Warn if the configuration has two different bases b, one outside ``given``.
+
+        ``given`` is the configuration's object of RoPE parameters, whose base is used.
+        """
         base, own = first(self.config, *BASES), given.get("rope_theta")
         if base is not None and own is not None and own != base[1]:
             self._warn(
@@ -333,7 +336,10 @@ class _Part:
             )
 
     def _complete(self, given: dict[str, Any]) -> None:
-        """Add to ``given`` the RoPE parameters that are only outside their object."""
+        """Add to ``given`` the RoPE parameters that are only outside it.
+
+        ``given`` is the configuration's object of RoPE parameters.
+        """
         base = first(self.config, *BASES)
         if base is not None and given.get("rope_theta") is None:
             given["rope_theta"] = base[1]

@@ -168,8 +168,8 @@ class RotaryConfig:
 class Temperature:
     """Factor of attention scores that depends on the query's position.
 
-    The fields are keywords of the module ``LogN``, log-n temperature. Only ``layers``
-    is not: the name of the kind of layers that have this factor.
+    The fields are keywords of ``LogN``, the PyTorch module of log-n temperature. Only
+    ``layers`` is not: the name of the kind of layers that have this factor.
     """
 
     growth: str

@@ -13,7 +13,10 @@ PART = rf"{SUBCONFIG}\b|^({'|'.join(SIDES)})\b"
 
 
 def write_rope(reading: Reading, format: str) -> Config:
-    """Write the rotary embeddings of a reading as a configuration, and nothing else.
+    """Return a configuration in ``format`` that has the rotary embeddings of a reading.
+
+    A reading is the content of a model's configuration. Only keys of rotary embeddings
+    are written.
 
     Parameters
     ----------
@@ -116,7 +119,10 @@ def _parameters(rope: RotaryConfig) -> Config:
 
 
 def _share(rope: RotaryConfig) -> float:
-    """Share of the head dimension that, rounded down, gives the rotated width."""
+    """Return the share of the head dimension that gives the number of rotated features.
+
+    The product of share and head dimension, rounded down, is ``rope.width``.
+    """
     share = rope.width / rope.head_dim
     return share if int(share * rope.head_dim) == rope.width else share * (1 + 1e-12)
 

@@ -108,7 +108,10 @@ def _needs(model: nn.Module, *names: str) -> None:
 def _shifted(
     model: nn.Module, inputs: Inputs, tokens: Tensor, far: int
 ) -> tuple[Tensor, Tensor]:
-    """Return outputs for equal tokens, at positions from 0 on and from ``far`` on."""
+    """Return outputs for equal tokens, at positions from 0 on and from ``far`` on.
+
+    ``inputs`` maps tokens and positions to the keywords of the model's ``forward``.
+    """
     _needs(model, "position_ids")
     return (
         _run(model, inputs, tokens, _positions(tokens)),
@@ -121,7 +124,8 @@ def _padded(
 ) -> tuple[Tensor, Tensor]:
     """Return outputs without padding, and with masked padding on the left.
 
-    If ``counted``, the padded text is given positions that begin after the padding.
+    ``inputs`` maps tokens and positions to the keywords of the model's ``forward``. If
+    ``counted``, the padded text is given positions that begin after the padding.
     """
     _needs(model, "attention_mask", *(["position_ids"] if counted else []))
     padding = tokens[:, :3]
@@ -138,7 +142,8 @@ def _padded(
 def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Return outputs for a whole text, and for the text read in steps with a cache.
 
-    After a first piece, the text is read token by token.
+    After a first piece, the text is read token by token. ``inputs`` maps tokens and
+    positions to the keywords of the model's ``forward``.
     """
     _needs(model, "past_key_values", "use_cache")
     whole = _run(model, inputs, tokens, None, use_cache=False)
@@ -157,7 +162,8 @@ def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, T
 def _packed(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Return outputs for two texts run alone, and for both texts in one row.
 
-    In the row, positions begin again at 0 where the second text begins.
+    In the row, positions begin again at 0 where the second text begins. ``inputs`` maps
+    tokens and positions to the keywords of the model's ``forward``.
     """
     _needs(model, "position_ids")
     row = tokens[:1]

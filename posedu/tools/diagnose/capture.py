@@ -1,9 +1,9 @@
-"""Capture of queries, keys and their sources while a model runs.
+"""Recording of the queries and keys of attention while a model runs.
 
-The capture works for any family of models. Queries and keys are captured where PyTorch
+The recording works for any family of models. Queries and keys are taken where PyTorch
 computes attention, by ``scaled_dot_product_attention`` or by a product of two batches
-of matrices. The features from which these are made are captured where a linear map or a
-module returns.
+of matrices. Their sources are recorded, too: the outputs of the linear maps and modules
+that ran before, from which queries and keys are made.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,8 @@ class Side:
     features
         The queries or keys that attention gets.
     sources
-        Results of linear maps and modules before the call, in the order of time.
+        Outputs of the linear maps and modules that ran between the call of attention
+        before and this one, in the order of time.
     eps
         The spacing of numbers at 1 in the features' original dtype.
     """
@@ -51,7 +52,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of attention: its module, its queries and its keys."""
+    """One call of attention: its module's name, its queries and its keys."""
 
     module: str
     query: Side
@@ -60,11 +61,12 @@ class Call:
 
 @dataclass
 class _Watch(TorchFunctionMode):
-    """Torch mode that captures calls of attention on tokens of shape ``shape``.
+    """Torch mode that records queries and keys of each call of attention in ``calls``.
 
-    A torch mode sees each call of a PyTorch function. ``modules`` names the modules
-    that are running, the innermost last; ``returned`` holds the results of linear maps
-    and modules since the last call of attention.
+    A torch mode sees each call of a PyTorch function. ``shape`` is that of the model's
+    tokens, rows by tokens. ``modules`` is the stack of the names of the modules that
+    are running, the innermost last; ``returned`` lists the outputs of the linear maps
+    and modules that ran since the last call of attention.
     """
 
     shape: tuple[int, int]
@@ -97,9 +99,10 @@ class _Watch(TorchFunctionMode):
         return out
 
     def enter_module(self, name: str) -> Callable[..., None]:
-        """Return a function that PyTorch is to call when the module ``name`` begins.
+        """Return a PyTorch forward pre-hook that appends ``name`` to ``modules``.
 
-        The function, a forward pre-hook, adds the name to ``modules``.
+        PyTorch calls the pre-hook when the module of that name begins. ``modules`` is
+        the stack of the names of the modules that are running.
         """
 
         def hook(*_: Any) -> None:
@@ -108,15 +111,21 @@ class _Watch(TorchFunctionMode):
         return hook
 
     def leave_module(self, module: nn.Module, given: Any, out: Any) -> None:
-        """Capture the output of a module.
+        """Append a module's output to ``returned``; remove its name from ``modules``.
 
-        PyTorch calls this method, a forward hook, when the module returns.
+        PyTorch calls this method, a forward hook, when the module returns. ``returned``
+        lists the outputs since the last call of attention, ``modules`` is the stack of
+        the names of running modules.
         """
         self.modules.pop()
         self.add_source(out)
 
     def add_product(self, left: Tensor, right: Tensor) -> None:
-        """Capture a product as a call of attention if its shape is that of scores."""
+        """Record a matrix product as a call of attention if it has the shape of scores.
+
+        Scores are products of queries and keys: ``left`` then holds the queries,
+        ``right`` the transposed keys.
+        """
         tokens = self.shape[1]
         is_scores = left.ndim == right.ndim > 2 and (
             left.shape[-2] == right.shape[-1] == tokens
@@ -125,10 +134,10 @@ class _Watch(TorchFunctionMode):
             self.add_attention(left, right.transpose(-1, -2))
 
     def add_attention(self, query: Tensor, key: Tensor) -> None:
-        """Capture the queries and keys of a call of attention, with their sources.
+        """Append a call of attention to ``calls``: module, queries, keys and sources.
 
-        Sources are results of linear maps and modules before the call. Their list is
-        emptied for the next call.
+        Sources are the outputs of linear maps and modules since the call before. Their
+        list is then emptied.
         """
         sides = [self.side(x) for x in (query, key)]
         if sides[0] is not None and sides[1] is not None:
@@ -137,10 +146,11 @@ class _Watch(TorchFunctionMode):
             self.returned.clear()
 
     def side(self, x: Tensor) -> Side | None:
-        """Return queries or keys in float64, with the sources that they may come from.
+        """Return queries or keys in float64, with the outputs they may be made from.
 
-        ``None`` if the tensor ``x`` has not one vector for each token. Of the heads
-        only the first two are kept.
+        The outputs are those of linear maps and modules since the last call of
+        attention. ``None`` if the tensor ``x`` has not one vector for each token. Of
+        the heads only the first two are kept.
         """
         rows, tokens = self.shape
         if x.ndim < 3 or x.shape[-2] != tokens or x[..., 0, 0].numel() % rows:
@@ -150,9 +160,10 @@ class _Watch(TorchFunctionMode):
         return Side(features, tuple(self.returned), torch.finfo(x.dtype).eps)
 
     def add_source(self, out: Any) -> None:
-        """Capture the result of a linear map or a module, if it has all tokens.
+        """Append the output of a linear map or a module to ``returned``, in float64.
 
-        This means that its shape has a vector for each token.
+        ``returned`` lists the outputs since the last call of attention. An output that
+        has not a vector for each token is ignored.
         """
         if not isinstance(out, Tensor) or not out.is_floating_point():
             return
@@ -171,7 +182,10 @@ class _Watch(TorchFunctionMode):
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Set the model to evaluation mode without gradients, and restore it afterwards."""
+    """Keep the model in evaluation mode, without gradients, within the ``with`` block.
+
+    Afterwards each of its modules gets back the mode that it had before.
+    """
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -184,10 +198,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
-    """Capture a model's calls of attention, with queries and keys, while it runs.
+    """Within the ``with`` block, record each call of attention that the model makes.
 
-    ``shape`` is that of the model's tokens, rows by tokens. The list of calls is filled
-    while the model runs. The model is :func:`evaluating` meanwhile.
+    Yields the list of calls, which grows while the model runs, each with queries and
+    keys. ``shape`` is that of the model's tokens, rows by tokens. The model is in
+    evaluation mode meanwhile.
     """
     watch = _Watch(shape)
     handles = []

@@ -219,10 +219,10 @@ def _origins(
 
 
 def _places(own: Int[np.ndarray, "d 2"]) -> Int[np.ndarray, "d"]:
-    """Rank the columns within each of the parts that a head is concatenated from.
+    """Rank each column of a head among the columns that come from the same tensor.
 
     ``own`` has for each column the number of the tensor that it comes from, and its
-    index there.
+    index there. Ranks are counted from the tensor's first column in the head.
     """
     places = np.empty(len(own), int)
     starts = [0, *(np.flatnonzero(np.diff(own[:, 0])) + 1), len(own)]
@@ -236,10 +236,10 @@ def _same(
     offered: Float[np.ndarray, "rows others"],
     eps: float,
 ) -> dict[int, int]:
-    """Map wanted columns to offered columns of which they are positive multiples.
+    """Map wanted columns to the offered columns of which they are positive multiples.
 
-    ``eps`` is the spacing of numbers at 1 in the dtype of the columns, and sets the
-    tolerance. Columns are mapped by index.
+    Keys and values of the mapping are column indices. ``eps`` is the spacing of numbers
+    at 1 in the dtype of the columns, and sets the tolerance.
     """
     norms = [np.linalg.norm(x, axis=0) for x in (wanted, offered)]
     units = [
@@ -260,8 +260,8 @@ def _partners(
 
     The partner is the column with which a column is rotated as a pair. A column is
     unexplained if it changes with the position, but not by the rotation of a pair. The
-    partner of an unexplained or unrotated column is ``ALONE``. ``before`` and ``after``
-    are the features before and after rotation, by position.
+    partner of an unexplained or unrotated column is ``ALONE``, −1. ``before`` and
+    ``after`` are the features before and after rotation, by position.
     """
     d = after[0].shape[1]
     (alone, grown, size), paired = np.zeros((3, d)), np.zeros((d, d))
@@ -294,7 +294,7 @@ def _partners(
 def _own(
     x: Float[np.ndarray, "samples d"], y: Float[np.ndarray, "samples d"]
 ) -> Float[np.ndarray, "d"]:
-    """Least-squares factor from each column of x to the same column of y."""
+    """Return each column's factor c that makes c · x nearest to y by least squares."""
     norms = (x * x).sum(0)
     return (x * y).sum(0) / np.where(norms > 0, norms, 1)
 
@@ -302,7 +302,11 @@ def _own(
 def _factor(
     x: Float[np.ndarray, "samples d"], y: Float[np.ndarray, "samples d"], a: int, b: int
 ) -> complex:
-    """Complex least-squares factor from x_a + i·x_b to y_a + i·y_b."""
+    """Return the complex c that makes c (x_a + i·x_b) nearest to y_a + i·y_b.
+
+    Columns a and b are a pair, x and y the features before and after rotation; so c has
+    the angle of the pair's rotation. Nearest means by least squares.
+    """
     before, after = x[:, a] + 1j * x[:, b], y[:, a] + 1j * y[:, b]
     return complex(np.vdot(before, after) / np.vdot(before, before))
 
@@ -310,12 +314,13 @@ def _factor(
 def _frequencies(
     angles: Float[np.ndarray, "pairs positions"], at: Sequence[int], eps: float
 ) -> tuple[Float[np.ndarray, "pairs"], dict[int, float], str]:
-    """Fit frequencies to angles; return them, their errors and the positions' dtype.
+    """Fit a frequency to each pair's angles; return frequencies, errors and a dtype.
 
-    The errors are those of the angles, by position. The dtype is the one that the
-    positions ``at`` were rounded to, empty if they were not. Each position is a few
-    times the one before, so the frequency that fits the positions before gives the
-    number of full turns at this one.
+    ``angles`` are rotation angles at the positions ``at``. The errors are the largest
+    differences of an angle from frequency · position, by position. The dtype is the one
+    that positions were rounded to, empty if they were not. Each position is a few times
+    the one before, so the frequency that fits the positions before gives the number of
+    full turns at this one.
     """
     if not len(angles):
         return np.empty(0), {}, ""
@@ -336,7 +341,12 @@ def _frequencies(
 def _unwrapped(
     angles: Float[np.ndarray, "pairs positions"], at: Float[np.ndarray, "positions"]
 ) -> tuple[Float[np.ndarray, "pairs"], Float[np.ndarray, "positions"]]:
-    """Fit frequencies to angles; return them, and the largest error by position."""
+    """Fit a frequency to each pair's angles; return frequencies and largest errors.
+
+    ``angles`` are rotation angles at the positions ``at``, known up to full turns. An
+    error is the largest difference of an angle from frequency · position at one
+    position.
+    """
     frequencies = np.zeros(len(angles))
     for angle, p in zip(angles.T, at, strict=True):
         if p > 0:

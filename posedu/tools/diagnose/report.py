@@ -163,10 +163,10 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def series(measured: MeasuredRotation) -> tuple[float, float] | None:
-    """Return the base and the highest frequency of frequencies in geometric series.
+    """Return the base and the highest frequency of measured frequencies, if geometric.
 
-    In the exponents of the base, d is the number of rotated columns. The result is
-    ``None`` if the frequencies are no geometric series.
+    Frequency p is then highest · base^(−2p/d), where d is the number of rotated
+    columns. The result is ``None`` if the frequencies are no geometric series.
     """
     omega = np.abs(measured.frequencies)
     if len(omega) < 3 or (omega <= 4 * measured.uncertainty).any():
@@ -205,7 +205,10 @@ def _share(measured: MeasuredRotation) -> float:
 
 
 def coarse_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
-    """Yield a fault for each 16-bit buffer whose numbers decrease as frequencies do."""
+    """Yield a fault for each 16-bit buffer whose numbers decrease as frequencies do.
+
+    ``buffers`` are the model's buffers (tensors that are not trained) by name.
+    """
     for name, buffer in buffers.items():
         dtype = str(buffer.dtype).removeprefix("torch.")
         falling = buffer.ndim == 1 and len(buffer) > 3 and dtype in ROUNDED
@@ -366,7 +369,10 @@ def _of_sides(q: MeasuredRotation, k: MeasuredRotation) -> Iterator[Finding]:
 
 
 def _is_rotated_in(one: MeasuredRotation, other: MeasuredRotation) -> bool:
-    """True if ``other`` rotates each pair that ``one`` rotates, by the same angle."""
+    """True if ``other`` rotates each pair that ``one`` rotates, by an equal angle.
+
+    Both are measured rotations, of the queries or the keys of a layer.
+    """
     pairs = zip(other.first, other.second, other.frequencies, strict=True)
     there = {(int(a), int(b)): w for a, b, w in pairs}
     spread = max(one.uncertainty, other.uncertainty)
@@ -510,10 +516,10 @@ def _same(
     *,
     ordered: bool = True,
 ) -> bool:
-    """True if the measured frequencies are the wanted ones.
+    """True if the measured frequencies equal ``wanted``, up to their uncertainty.
 
-    If not ``ordered``, their order does not matter, as any coordinate of a position may
-    rotate any pair.
+    If not ``ordered``, the order of frequencies does not matter, as any coordinate of a
+    position may rotate any pair.
     """
     visible = 8 * measured.uncertainty
     omega = np.abs(measured.frequencies)

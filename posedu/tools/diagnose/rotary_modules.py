@@ -1,8 +1,9 @@
-"""Measurement of a model's rotary module and the function that applies its table.
+"""Measurement of a model's rotary module and the function that applies its output.
 
-If a model cannot be run as a whole, or hides its attention, these two can still be run:
-a module whose class is named after rotation makes a table for positions, and a function
-in the same file, also named after rotation, rotates queries and keys by that table.
+A rotary module is a module whose class is named after rotation; it makes a table of
+cosines and sines for positions. A function in the same file, also named after rotation,
+rotates queries and keys by that table. Module and function can be run if the whole
+model cannot, or if it hides its attention.
 """
 
 import inspect
@@ -31,10 +32,11 @@ Rotation = Callable[[Tensor, Tensor, Table], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class RotaryModule:
-    """A model's rotary module, run with one function that applies the module's table.
+    """A model's rotary module, run with a function that rotates by the module's table.
 
-    ``kind`` is the kind of layer, an argument of the module, empty if the module has no
-    such argument. ``calls`` holds the rotated queries and keys by position.
+    The table holds cosines and sines. ``kind`` is the kind of layer, an argument of the
+    module, empty if the module has no such argument. ``calls`` holds the rotated
+    queries and keys by position.
     """
 
     module: str

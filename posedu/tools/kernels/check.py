@@ -148,7 +148,7 @@ class _Run:
 
     @property
     def bounding(self) -> torch.dtype:
-        """Coarser dtype of inputs and outputs, which limits the outputs' precision."""
+        """Coarser of the dtypes of inputs and outputs, to which error bounds belong."""
         return max(self.dtype, self.returned or self.dtype, key=roundoff)
 
     def failing(self, angles: str) -> list[tuple[Case, np.ndarray, np.ndarray]]:
@@ -503,11 +503,11 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
 
 
 def _within(runs, precision: str) -> list[_Run] | None:
-    """Return the results for the first configuration that is right with coarser angles.
+    """Return the results for the first configuration that is right, or ``None``.
 
-    ``runs`` has a list for each configuration (set of options), with the kernel's
-    results in each dtype. ``precision`` is the dtype of the angles. The result is
-    ``None`` if no configuration is right.
+    ``precision`` is the coarsest allowed dtype of position times frequency. ``runs``
+    has a list for each configuration (set of options), with the kernel's results in
+    each dtype.
     """
     fits = (r for r in runs if not any(run.failing(precision) for run in r))
     return next(fits, None)
@@ -625,7 +625,7 @@ def _wrong(of_variant, faults, message, angles) -> Verdict:
 
 
 def _place(wrong: np.ndarray, case: Case) -> str:
-    """Describe positions, features and heads of an output's wrong entries in words.
+    """Describe in words at which positions, features and heads an output is wrong.
 
     ``wrong`` has the shape of the output and is true at wrong entries.
     """

@@ -45,7 +45,7 @@ class Reference:
     positions: Callable[[Array, tuple[int, ...]], Array] = lambda at, shape: at
 
     def with_options(self, **options: Any) -> "Reference":
-        """Return a copy of the reference with some options replaced."""
+        """Return a copy of the reference with the given options (keywords) replaced."""
         return replace(self, options={**self.options, **options})
 
     def with_positions(self, change: Callable[[Array], Array]) -> "Reference":
@@ -97,7 +97,10 @@ _SCALES = tuple(np.geomspace(1 / 512, 2, 80))
 
 
 def _at(change: Callable[[Array], Array]) -> Callable[[Reference], Reference]:
-    """Return the change of a reference that applies ``change`` to its positions."""
+    """Return the change of a reference that applies ``change`` to its positions.
+
+    The reference is the NumPy implementation.
+    """
     return lambda reference: reference.with_positions(change)
 
 
@@ -234,7 +237,8 @@ def _from_tables(
     """Rotate ``x`` with right cosines and sines, but combine them by ``combine``.
 
     ``implementation`` is the right rotation; it gives the cosines and sines at the
-    positions ``at``.
+    positions ``at``. ``combine`` is a function of the rotated features, the cosines and
+    sines, the indices of each pair's two features, and those in the other layout.
     """
     width, layout = _rotated_width(x, options), options["layout"]
     a, b = pairs(width, layout=layout)
@@ -418,7 +422,10 @@ def _on_bias(change: Change) -> Callable[[Reference], Reference]:
 
 
 def _times(sign: int, bias: Array, d: int) -> Array:
-    """Multiply a bias by ``sign``, except where it is −∞, which hides keys."""
+    """Multiply an attention bias by ``sign``, except where it is −∞, which hides keys.
+
+    ``d``, the head dimension, is not used.
+    """
     hidden = np.isinf(bias)
     return np.where(hidden, bias, sign * np.where(hidden, 0, bias))
 

@@ -136,9 +136,10 @@ class Case:
 class Solution:
     """The reference's output and gradient for features at positions, with error bounds.
 
-    The reference is the NumPy implementation in ``pair``. It is run row by row. A row
-    is a sequence of the batch; if ``positions`` are ``[batch, heads, tokens]``, as in
-    one mutant (known fault of kernels), a row is one head of a sequence.
+    The reference is the NumPy implementation in ``pair``, which holds an encoding's
+    three implementations with equal parameters. It is run row by row. A row is a
+    sequence of the batch; if ``positions`` are ``[batch, heads, tokens]``, as in one
+    mutant (known fault of kernels), a row is one head of a sequence.
     """
 
     def __init__(self, pair: Pair, x: np.ndarray, positions: np.ndarray):
@@ -156,9 +157,10 @@ class Solution:
         return gradient
 
     def bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
-        """Return the output's error bound for dtypes of output, angles and tables.
+        """Return the bound on the output's error, entry by entry.
 
-        Angles are positions times frequencies; tables are those of cosines and sines.
+        ``dtypes`` are those of the output, of angles (positions times frequencies) and
+        of the tables of cosines and sines.
         """
         return self._bound(self._sizes, dtypes)
 
@@ -354,7 +356,7 @@ def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool
 
 
 def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:
-    """Return ``rows`` of positions, or points with ``axes`` coordinates made of them.
+    """Return ``rows``, an array of positions, as points with ``axes`` coordinates each.
 
     The coordinates of the points differ. If ``axes`` is ``None``, ``rows`` is returned.
     """

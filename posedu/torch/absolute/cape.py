@@ -28,7 +28,8 @@ from posedu.torch.encoding import Encoding
 class CAPE(SampledPositions):
     """Augmented positions, λ (τ + Δ + ε) in training, τ in evaluation.
 
-    arXiv 2106.03143. Give the module as ``input`` of a
+    arXiv 2106.03143. τ are the given positions, Δ a shift and λ a scale of the
+    sequence, ε a jitter of each token. Give the module as ``input`` of a
     :class:`posedu.torch.transformer.Transformer`. Equation ``def-cape``.
 
     Parameters
@@ -115,7 +116,10 @@ class CAPE(SampledPositions):
     def evaluation_positions(
         self, positions: Shaped[Tensor, "*rows tokens"]
     ) -> Shaped[Tensor, "*rows tokens"]:
-        """Return positions, less their mean (in float64) if ``normalize`` is true."""
+        """Return the positions used in evaluation: the given ones.
+
+        If ``normalize`` is true, their mean is subtracted, in float64.
+        """
         if not self.normalize:
             return positions
         at = positions.to(torch.float64)

@@ -33,7 +33,8 @@ STATES = ("q", "k", "v")
 class VectorField(nn.Module):
     """Right-hand side h(t, p) of FLOATER's ODE, which all layers share.
 
-    Equation ``def-floater-field``.
+    The ODE is p' = h(t, p), with the time t and the position vector p. Equation
+    ``def-floater-field``.
 
     A network with one hidden layer of ReLUs, of the same width. Both layers read the
     time as their last feature: "flow_func_linear" of the code of arXiv 2003.09229.
@@ -205,14 +206,14 @@ class FLOATER(Encoding):
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
     ]:
-        """Add the vector of its position to each query and key; round once."""
+        """Add FLOATER's vector of its position to each query and key; round once."""
         of_q, of_k = self._at(positions, self.start[:2], q.dtype).unbind(-2)
         return _added(q, of_q), _added(k, of_k)
 
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d"]:
-        """Add the vector of its position to each value."""
+        """Add FLOATER's vector of its position to each value."""
         (of_v,) = self._at(positions, self.start[2:], v.dtype).unbind(-2)
         return _added(v, of_v)
 

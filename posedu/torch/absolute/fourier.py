@@ -48,8 +48,9 @@ class FourierFeatures(Encoding):
     """Base class of Fourier features, whose frequencies no cast of the module rounds.
 
     Angles, features and encodings are float64, rounded once to the dtype of the input
-    vectors. A subclass registers ``frequencies``, ``[pairs]`` for positions
-    that are numbers or ``[pairs, axes of a group]``, and defines ``_encode``.
+    vectors. A subclass registers ``frequencies``, ``[pairs]`` for positions that are
+    numbers or ``[pairs, axes of a group]``, and defines ``_encode``, which makes the
+    vectors to add from the features.
     """
 
     d_model: int
@@ -86,11 +87,11 @@ class FourierFeatures(Encoding):
     def features(
         self, positions: Positions, *, device: Device = None
     ) -> Float[Tensor, "*rows_tokens_and_groups features"]:
-        """Return the Fourier features γ of each position, in float64.
+        """Return the Fourier features of each position, in float64.
 
-        Equation ``def-fourier-features``. If the coordinates form several groups, the
-        result has an axis of groups. ``device`` matters only for positions in a range
-        or a list.
+        They are cosines and sines of position times frequency. Equation
+        ``def-fourier-features``. If the coordinates form several groups, the result has
+        an axis of groups. ``device`` matters only for positions in a range or a list.
         """
         return self._features(self._require_shape(positions, device), device)
 

@@ -35,10 +35,11 @@ class Table(Encoding):
     """Base class of embedding tables, with a rule for positions beyond the table.
 
     A subclass makes ``table``, ``[tokens, d_model]``, and overrides the hook (method of
-    an encoding that a model calls) by which its rows are added. Positions in a range or
-    on a CPU are checked to lie in the table, except under ``torch.compile``. Elsewhere
-    the check would make the host wait for the device; there the look-up itself refuses
-    positions outside the table, with a shorter message.
+    an encoding that a model calls) by which the rows of the table are added to vectors.
+    Positions in a range or on a CPU are checked to lie in the table, except under
+    ``torch.compile``. Elsewhere the check would make the host wait for the device;
+    there the look-up itself refuses positions outside the table, with a shorter
+    message.
     """
 
     d_model: int

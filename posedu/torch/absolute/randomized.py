@@ -85,7 +85,7 @@ class Randomized(SampledPositions):
     def place(  # type: ignore[override]
         self, positions: Positions, *, sample: Int[Tensor, "rows n"]
     ) -> Int[Tensor, "_ tokens"]:
-        """Return the i-th smallest of the sample for each position i, counted from 0.
+        """Return the i-th smallest number of the sample for each position i (from 0).
 
         On a CPU, and not under ``torch.compile``, positions outside the sample and
         samples that hold a number twice are refused.

@@ -15,9 +15,10 @@ class SampledPositions(Encoding):
     """Positions that a model changes once per forward call, by random numbers.
 
     Positions, given and changed, are integers or float64, whatever the dtype of the
-    model. A subclass defines ``draw`` and ``place``. ``in_evaluation`` is true where
-    positions are changed in evaluation too, ``takes_indices`` where positions must be
-    the indices 0, 1, … of tokens.
+    model. A subclass defines ``draw``, which draws random numbers, and ``place``, which
+    changes positions by them. ``in_evaluation`` is true where positions are changed in
+    evaluation too, ``takes_indices`` where positions must be the indices 0, 1, … of
+    tokens.
 
     With a cache, the random numbers of one sequence must be the same in every call:
     draw once for all tokens, give the changed positions and leave this module out.
@@ -37,7 +38,7 @@ class SampledPositions(Encoding):
         self.inner, self.generator = inner, generator
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless a layer fits the encoding ``inner`` of the changed positions."""
+        """Raise unless a layer of these sizes fits the encoding ``inner``, if given."""
         super().require(layer)
         if self.inner is not None:
             self.inner.require(layer)
@@ -72,14 +73,14 @@ class SampledPositions(Encoding):
     def embed(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Apply ``embed`` of the encoding ``inner`` at the changed positions.
+        """Return ``x`` as the encoding ``inner`` embeds it at the changed positions.
 
         Without ``inner``, ``x`` is returned unchanged.
         """
         return x if self.inner is None else self.inner.embed(x, positions)
 
     def uniform(self, *shape: int, device: Any) -> Float[Tensor, "*shape"]:
-        """Draw uniform random numbers in [0, 1), in float64."""
+        """Draw float64 random numbers, uniform in [0, 1), of the given shape."""
         options = {"dtype": torch.float64, "device": device}
         if self.generator is None:
             return torch.rand(shape, **options)
@@ -98,10 +99,12 @@ def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
 def require_draws(
     positions: Tensor, of_rows: dict[str, Tensor], of_tokens: dict[str, Tensor]
 ) -> None:
-    """Raise unless random numbers have the shape that the positions need.
+    """Raise unless random numbers have the shapes that the positions need.
 
-    ``of_rows`` must be ``[rows, 1]``, ``of_tokens`` ``[rows, tokens]``, on the device
-    of the positions, with as many rows as the positions, or one for all.
+    The dictionaries hold tensors by argument name: ``of_rows`` tensors ``[rows, 1]``, a
+    number for each sequence, ``of_tokens`` tensors ``[rows, tokens]``, a number for
+    each token. They must be on the device of the positions, with as many rows as the
+    positions, or one for all.
     """
     if positions.ndim not in (1, 2):
         raise ValueError(
@@ -127,7 +130,7 @@ def require_draws(
 
 
 def require_integers(name: str, draw: Tensor) -> None:
-    """Raise unless a tensor holds integers."""
+    """Raise unless the tensor ``draw`` of random numbers holds integers."""
     if draw.is_floating_point() or draw.is_complex() or draw.dtype == torch.bool:
         raise TypeError(f"{name} must hold integers, got {draw.dtype}")
 

@@ -15,8 +15,8 @@ def alibi_slopes(
 ) -> Float[Tensor, "heads"]:
     """Return ALiBi's slope m_h of each head, in float64. Equation ``def-alibi-slopes``.
 
-    See :func:`posedu.numpy.bias.alibi_slopes`, which explains the two values of
-    ``slopes``.
+    A head's bias is −m_h times query position minus key position. See
+    :func:`posedu.numpy.bias.alibi_slopes`, which explains the two values of ``slopes``.
     """
     require_dimension("heads", heads, 1)
     require_choice("slopes", slopes, ALiBiSlopes)
@@ -29,7 +29,8 @@ def alibi_slopes(
 class ALiBi(ByDistance):
     """Attention with linear biases (arXiv 2108.12409): logits less m_h (i − j).
 
-    No parameters, no maximal length. Equation ``def-alibi``.
+    m_h is the slope of head h, i the query position, j the key position. No parameters,
+    no maximal length. Equation ``def-alibi``.
 
     Parameters
     ----------
@@ -76,7 +77,8 @@ class ALiBi(ByDistance):
     ):
         """Return query terms −m i and key terms m j, whose sum is the bias −m (i − j).
 
-        ``None`` unless ``sides`` is ``"causal"``.
+        m is the slope of a head, i the position of a query, j that of a key. ``None``
+        unless ``sides`` is ``"causal"``.
         """
         if self.sides != "causal":
             return None
@@ -89,9 +91,9 @@ class ALiBi(ByDistance):
     ) -> Float[Tensor, "heads *shape"]:
         """Return the bias of each offset, for each head.
 
-        Causal: −m times the offset. Symmetric: −m times the distance. One-sided: as
-        symmetric, but −∞ for later keys in the first half of the heads and for earlier
-        keys in the second half.
+        Causal: −m times the offset, with the head's slope m. Symmetric: −m times the
+        distance. One-sided: as symmetric, but −∞ for later keys in the first half of
+        the heads and for earlier keys in the second half.
         """
         steps = offsets.flatten()
         signed = steps if self.sides == "causal" else steps.abs()

@@ -114,11 +114,11 @@ class DAPE(Encoding):
         return {} if self.over is None else self.over.remember(x)
 
     def scale(self, d: int) -> float:
-        """Return the factor of the products q · k: that of ``over``, or 1/√d."""
+        """Return the factor of products q · k: that of the bias ``over``, or 1/√d."""
         return super().scale(d) if self.over is None else self.over.scale(d)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return products q · k, plus the bias if ``residual``, plus f's output."""
+        """Return products S = q · k, plus the bias B if ``residual``, plus f(S, B)."""
         s = tokens.q @ tokens.k.mT * self.scale(tokens.d)
         s = s.to(torch.promote_types(s.dtype, torch.float32))
         b = None if self.over is None else self.over.bias(tokens)
@@ -137,9 +137,10 @@ class DAPE(Encoding):
         visible: Bool[Tensor, "batch 1 queries keys"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Compute the output of the network f, for one block of queries at a time.
+        """Compute the output of DAPE's network f, for one block of queries at a time.
 
-        ``read`` are the input channels of f, ``visible`` is the attention mask.
+        ``read`` holds the input channels of f: logits of all heads, and biases if there
+        are any. ``visible`` is the attention mask.
         """
         queries, keys = read.shape[2:]
         kept = self._kept(visible, tokens.causal)
@@ -160,7 +161,7 @@ class DAPE(Encoding):
     def _kept(
         self, visible: Bool[Tensor, "batch 1 queries keys"], causal: bool
     ) -> Bool[Tensor, "batch 1 queries wider"]:
-        """Boolean mask of the hidden units that are kept; all other units become 0.
+        """Boolean mask of f's hidden units that are kept; all other units become 0.
 
         The mask is kernel // 2 keys wider on both sides than ``visible``, the attention
         mask.
@@ -211,7 +212,7 @@ def _bias_encoding(
 def _convolve(
     x: Float[Tensor, "batch channels queries wider"], layer: nn.Conv1d
 ) -> Float[Tensor, "batch features queries keys"]:
-    """Convolve ``x`` along the key axis by ``layer``, in the dtype of ``x``."""
+    """Convolve ``x`` along its key axis by ``layer``, in the dtype of ``x``."""
     weight, bias = layer.weight.to(x.dtype), layer.bias
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1

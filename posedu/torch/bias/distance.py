@@ -13,11 +13,13 @@ OfOffsets = Callable[[Tensor], Tensor]
 
 
 class ByDistance(Encoding):
-    """Additive bias b_h(i − j) of each head h, defined in :meth:`of_offsets`.
+    """Base class of additive biases by offset, defined in :meth:`of_offsets`.
 
+    The offset is query position minus key position; each head has a bias of its own.
     Where positions count up by one, the bias is computed once for each offset. The
     matrix of the bias is then a view of this row of numbers (Toeplitz), and a
-    ``score_mod`` looks the bias up in the row.
+    ``score_mod``, the function by which FlexAttention changes a logit, looks the bias
+    up in the row.
     """
 
     def of_offsets(
@@ -38,13 +40,14 @@ class ByDistance(Encoding):
         return matrix_by_distance(self._scaled(tokens), tokens)
 
     def _scaled(self, tokens: Tokens) -> OfOffsets:
-        """Return :meth:`of_offsets`, times 1/√d where a subclass scales its bias."""
+        """Return the function :meth:`of_offsets`; a subclass may multiply by 1/√d."""
         return self.of_offsets
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """Return a FlexAttention ``score_mod`` that looks up the bias by offset.
 
-        ``None`` unless positions are known to count up by one.
+        A ``score_mod`` is a function that changes one logit. ``None`` unless positions
+        are known to count up by one.
         """
         row = self.by_distance(tokens)
         if row is None:
@@ -56,10 +59,11 @@ class ByDistance(Encoding):
 def matrix_by_distance(
     of_offsets: OfOffsets, tokens: Tokens
 ) -> Float[Tensor, "rows heads queries keys"]:
-    """Return the bias ``of_offsets`` at the offset of every (query, key) pair.
+    """Return the bias of every (query, key) pair, by the function ``of_offsets``.
 
-    Where positions count up by one, the bias is computed once for each offset, and the
-    result is a view of these numbers.
+    ``of_offsets`` gives the bias of offsets (query position minus key position). Where
+    positions count up by one, the bias is computed once for each offset, and the result
+    is a view of these numbers.
     """
     row = _row(of_offsets, tokens)
     if row is None:

@@ -83,7 +83,8 @@ class FIRE(Encoding):
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
         """Return the bias of every offset, the largest offset first.
 
-        ``None`` unless positions are known to count up by one to at most ℓ.
+        ``None`` unless positions are known to count up by one to at most the threshold
+        ℓ.
         """
         if not self._is_toeplitz(tokens):
             return None
@@ -92,7 +93,7 @@ class FIRE(Encoding):
         return self._at(offsets, offsets.new_zeros(()), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """Return the bias of every (query, key) pair; for positions ≤ ℓ a view."""
+        """Return the bias of every (query, key) pair; a view up to the threshold ℓ."""
         row = self.by_distance(tokens)
         if row is not None:
             return toeplitz(row, tokens.keys)[None]
@@ -102,7 +103,8 @@ class FIRE(Encoding):
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """Return a FlexAttention ``score_mod`` that looks up the bias by offset.
 
-        ``None`` unless positions are known to count up by one to at most ℓ.
+        A ``score_mod`` is a function that changes one logit. ``None`` unless positions
+        are known to count up by one to at most the threshold ℓ.
         """
         row = self.by_distance(tokens)
         if row is None:
@@ -113,7 +115,11 @@ class FIRE(Encoding):
     def inputs(
         self, offsets: Shaped[Tensor, "*shape"], queries: Shaped[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
-        """Return the network's inputs, in float64. Equation ``def-fire-input``."""
+        """Return the input of FIRE's network for each offset and query, in float64.
+
+        The input is ψ(i − j) / (ψ(max(ℓ, i)) + ε), with the query position i, the key
+        position j and the threshold ℓ. Equation ``def-fire-input``.
+        """
         t = offsets.abs() if self.later == "distance" else offsets.clamp(min=0)
         longest = torch.maximum(queries.to(torch.float64), self._longest())
         return self._psi(t.to(torch.float64)) / (self._psi(longest) + self.eps)
@@ -127,7 +133,8 @@ class FIRE(Encoding):
     def _is_toeplitz(self, tokens: Tokens) -> bool:
         """Return whether the bias is known to depend on the offset alone (i ≤ ℓ).
 
-        False on a GPU, where the host would have to wait for ℓ.
+        That holds where no query position is above the threshold ℓ. False on a GPU,
+        where the host would have to wait for ℓ.
         """
         queries, keys = tokens.q.shape[2], tokens.keys
         if not (tokens.consecutive and queries and may_look(self.multiplier)):

@@ -19,7 +19,7 @@ _LEAST = 0.01  # lower bound of initial values in the authors' code
 
 
 class _KERPLE(ByDistance):
-    """Base class of KERPLE's two kernels: parameters of each head, division by √d."""
+    """Base class of KERPLE's two biases: makes parameters of heads, divides by √d."""
 
     heads: int
 
@@ -29,10 +29,10 @@ class _KERPLE(ByDistance):
         self.scaling = require_choice("scaling", scaling, KERPLEScaling)
 
     def _positive(self, name: str, start: PerHead | None, most: float) -> nn.Parameter:
-        """Return a parameter that holds log r for each head.
+        """Return a parameter that holds log r for each head, r a positive coefficient.
 
-        r > 0 is ``start``, if given, else drawn below ``most``. ``name`` is for error
-        messages.
+        r is ``start``, if given, else drawn uniformly below ``most``. ``name`` is for
+        error messages.
         """
         first = self._start(name, start, most)
         if start is not None and (first <= 0).any():
@@ -40,9 +40,10 @@ class _KERPLE(ByDistance):
         return nn.Parameter(first.log())
 
     def _exponent(self, name: str, start: PerHead | None) -> nn.Parameter:
-        """Return a parameter that holds the logit of r/2 for each head.
+        """Return a parameter that holds the logit of r/2 for each head, r an exponent.
 
-        r in (0, 2) is ``start``, if given, else drawn. ``name`` is for error messages.
+        r, in (0, 2), is ``start``, if given, else drawn uniformly. ``name`` is for
+        error messages.
         """
         first = self._start(name, start, 2.0)
         if start is not None and ((first <= 0) | (first >= 2)).any():
@@ -176,7 +177,7 @@ class KERPLEPower(_KERPLE):
         return _power(offsets, self.log_r1, self.logit_r2)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return products, times e^(−r3 t^r4) with ``weight``, plus the bias."""
+        """Return products q · k, times e^(−r3 t^r4) if ``weight``, plus the bias."""
         if not self.weight:
             return super().logits(tokens)
         weight = matrix_by_distance(self._weights, tokens)

@@ -17,7 +17,8 @@ from posedu.torch.bias.distance import ByDistance
 class Sandwich(ByDistance):
     """Bias Σ cos((i − j) ω_k), divided by a ratio of each head (arXiv 2212.10356).
 
-    No parameters, no maximal length. Equation ``def-sandwich``.
+    i and j are the positions of query and key, ω_k sinusoidal frequencies. No
+    parameters, no maximal length. Equation ``def-sandwich``.
 
     Parameters
     ----------

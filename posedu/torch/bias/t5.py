@@ -81,7 +81,7 @@ class T5(ByDistance):
         self.table = nn.Parameter(table.detach().clone())
 
     def scale(self, d: int) -> float:
-        """Return 1: T5 has √d in the initialization of its weights instead."""
+        """Return 1, the factor of q · k: T5 has √d in its initial weights instead."""
         return 1.0
 
     def of_offsets(

@@ -16,9 +16,10 @@ from posedu.torch.encoding import Encoding, Sizes, Tokens
 class CoPE(Encoding):
     """Contextual position encoding (arXiv 2405.18719): a position is a sum of gates.
 
-    p_ij sums σ(gate logits) over the keys from j to i, both included, up to npos − 1;
-    the bias is the query's inner product with a trained vector e[p], interpolated
-    between whole numbers. Equation ``def-cope``.
+    The position p_ij of key j for query i is the sum of the gates σ(gate logit) of the
+    keys from j to i, both included, at most npos − 1; the bias is the query's inner
+    product with a trained vector e[p], interpolated between whole numbers. Equation
+    ``def-cope``.
 
     Parameters
     ----------
@@ -91,7 +92,10 @@ class CoPE(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens heads d"]]:
-        """Return each token's gate keys to cache; nothing unless gates="keys"."""
+        """Return the state to cache: keys that only gates use, if ``gates="keys"``.
+
+        For other values of ``gates`` nothing more than k and v is cached.
+        """
         if self.gate_keys is None:
             return {}
         weight = self.gate_keys.weight
@@ -121,7 +125,11 @@ class CoPE(Encoding):
         return 1.0 if self.scaling == "paper" else d**-0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the bias q · e[p] of every (query, key) pair, float32 or wider."""
+        """Return the bias q · e[p] of every (query, key) pair, float32 or wider.
+
+        p is the position of the key for the query, a sum of gates; e[p] is the trained
+        vector of this position.
+        """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         q, keys = tokens.q.to(wide), tokens.k
         if self.gates == "values":
@@ -241,7 +249,7 @@ def _gates(logits: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
-    """Interpolate ``values`` linearly along the last axis, at real positions."""
+    """Interpolate ``values`` linearly at real positions along their last axis."""
     low = positions.floor()
     fraction = positions - low
     lower = values.gather(-1, _index(low))

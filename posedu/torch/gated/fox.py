@@ -28,9 +28,9 @@ from posedu.torch.routes import Route
 class FoX(Encoding):
     """Forget gates (arXiv 2503.02130): logits plus D_ij = Σ log f_l, l = j + 1 … i.
 
-    Gates are numbers in (0, 1), one for every token and query head, computed from the
-    layer's input in float32 or better, and summed in float64. D is not divided by √d.
-    Equation ``def-fox``.
+    i is the query, j the key, f_l the gate of token l. Gates are numbers in (0, 1), one
+    for every token and query head, computed from the layer's input in float32 or
+    better, and summed in float64. D is not divided by √d. Equation ``def-fox``.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class FoX(Encoding):
     ) -> Float[Tensor, "batch tokens heads"]:
         """Return the logarithm of every token's gates, in float32 or wider.
 
-        The result is float64 if the tokens or the gate's parameters are.
+        The logarithms are float64 if the tokens or the gate's parameters are.
         """
         own = torch.promote_types(x.dtype, self.gate_bias.dtype)
         wide = torch.promote_types(own, torch.float32)
@@ -117,7 +117,8 @@ class FoX(Encoding):
     ) -> tuple[Float[Tensor, "batch heads queries"], Float[Tensor, "batch heads keys"]]:
         """Return the query terms c_i and key terms −c_j of D_ij = c_i − c_j.
 
-        c are the cumulative sums of log gates. Query terms are 0 for ``form="key"``.
+        D_ij is the bias of query i and key j; c are the cumulative sums of log gates.
+        Query terms are 0 for ``form="key"``.
         """
         c = tokens.running_sum(tokens.memory["log_gates"])
         of_queries = c[..., c.shape[-1] - tokens.q.shape[2] :]

@@ -30,7 +30,7 @@ def deberta_rows(
     rows: DeBERTaRows,
     distance: int = 512,
 ) -> Int[Tensor, "*shape"]:
-    """Return the index of the table's row for each offset i − j.
+    """Return the index of DeBERTa's table row for each offset i − j.
 
     Equation ``def-deberta-row``. See :func:`posedu.numpy.relative.deberta_rows`.
     """
@@ -131,7 +131,9 @@ class DeBERTa(Encoding):
             nn.init.zeros_(self.query.bias)
 
     def tie(self, layer: Attention) -> None:
-        """Project the table as ``layer`` projects its queries and keys (v2 and v3).
+        """From now on, project the table by the query and key weights of ``layer``.
+
+        That is what v2 and v3 do.
 
         Raises
         ------
@@ -150,7 +152,7 @@ class DeBERTa(Encoding):
         self.query, self.key = layer.q, layer.k
 
     def scale(self, d: int) -> float:
-        """Return 1/√(3d), since the logits are sums of three inner products."""
+        """Return the factor 1/√(3d): the logits are sums of three inner products."""
         return (3 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
@@ -168,10 +170,11 @@ class DeBERTa(Encoding):
         return of_queries.gather(-1, to) + of_keys.mT.gather(-2, back)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """Return a FlexAttention ``score_mod`` that looks up products by offset.
+        """Return a FlexAttention ``score_mod`` that looks up the bias by offset.
 
-        No queries × keys matrix is made. ``None`` unless positions are known to count
-        up by one.
+        A ``score_mod`` is a function that changes one logit. Products of queries and
+        keys with table rows are made, no queries × keys matrix. ``None`` unless
+        positions are known to count up by one.
         """
         queries, keys = tokens.q.shape[2], tokens.keys
         if not tokens.consecutive or not queries:
@@ -194,7 +197,8 @@ class DeBERTa(Encoding):
     def _key_offsets(self, offsets: Tensor) -> Tensor:
         """Return the offsets whose rows are multiplied with keys, by ``index``.
 
-        They are j − i for ``"paper"`` and i − j for ``"code"``.
+        With the query position i and the key position j, they are j − i for ``"paper"``
+        and i − j for ``"code"``.
         """
         return -offsets if self.index == "paper" else offsets
 
@@ -244,7 +248,7 @@ class DeBERTa(Encoding):
         return rows.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
 
     def _of_one(self, tokens: Tokens) -> Float[Tensor, "batch heads 1 keys"]:
-        """Return the bias of a single query, in O(keys · d) operations.
+        """Return the bias of a single query for each key, in O(keys · d) operations.
 
         Each key is multiplied with one row of the table alone.
         """
@@ -262,9 +266,10 @@ class DeBERTa(Encoding):
         Float[Tensor, "batch heads queries offsets"],
         Float[Tensor, "batch heads keys offsets"],
     ]:
-        """Return each query's products by falling offset, each key's by rising offset.
+        """Return products of queries, and of keys, with the table row of each offset.
 
-        The last column belongs to one further offset, which :func:`skew` needs.
+        The offsets of a query's products fall, those of a key's products rise. The last
+        column belongs to one further offset, which :func:`skew` needs.
         """
         queries, keys = tokens.q.shape[2], tokens.keys
         down = torch.arange(keys - 1, -queries - 1, -1, device=tokens.q.device)
@@ -288,9 +293,10 @@ class DeBERTa(Encoding):
 def _materialized(
     rows: Int[Tensor, "columns"], falling: bool
 ) -> Int[Tensor, "columns"]:
-    """Return row indices, sorted already, as the output of a sort.
+    """Return table row indices, sorted already, as the output of a sort.
 
-    Inductor would fuse the computation of a row, logarithm and all, into each (query,
-    key) pair; it does not fuse through a sort. ``falling`` is true if the indices fall.
+    PyTorch's compiler would fuse the computation of a row, logarithm and all, into each
+    (query, key) pair; it does not fuse through a sort. ``falling`` is true if the
+    indices fall.
     """
     return rows.sort(descending=falling).values

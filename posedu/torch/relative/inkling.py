@@ -22,7 +22,8 @@ def log_temperature(
 ) -> Float[Tensor, "*shape"]:
     """Return the temperature τ = 1 + α ln max(1, (i + 1) / floor), in float64.
 
-    Equation ``def-inkling-tau``.
+    i is the position of a query, whose logits τ multiplies. Equation
+    ``def-inkling-tau``.
     """
     count = positions.to(torch.float64) + 1
     return 1 + alpha * (count / floor).clamp(min=1.0).log()
@@ -31,8 +32,8 @@ def log_temperature(
 class Inkling(OffsetTable):
     """Inkling's bias r_i · P[distance]; r_i is a projection of the layer's input.
 
-    P, the distance basis, has d_rel learned numbers for each distance. There is no
-    paper on Thinking Machines' Inkling; this follows
+    The bias belongs to query i. P, the distance basis, has d_rel learned numbers for
+    each distance. There is no paper on Thinking Machines' Inkling; this follows
     ``models/inkling/modeling_inkling.py`` of transformers 5.23.0. Equation
     ``def-inkling``.
 
@@ -130,9 +131,10 @@ class Inkling(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Return each query's relative logits at the distances of ``rows``.
+        """Return each query's relative logits r · P at the distances ``rows``.
 
-        The logits are float32 or wider.
+        ``rows`` is a slice of the distances, the largest first; r is the projection of
+        the query's token, P the distance basis. The logits are float32 or wider.
         """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         x = require_input(tokens.x, self.d_model, self.r_proj.weight)

@@ -20,6 +20,7 @@ from posedu.torch.relative.offset_table import (
 class MusicTransformer(OffsetTable):
     """Music Transformer: relative attention of a decoder (arXiv 1809.04281 eq. 3).
 
+    A trained vector for the offset of each (query, key) pair is added to the key.
     Equation ``def-music``.
 
     Parameters

@@ -47,7 +47,7 @@ class OffsetTable(Encoding):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """Return products of queries with ``rows`` of the table, or ``None``.
+        """Return products of queries with the rows ``rows`` of the table, or ``None``.
 
         ``None`` if the encoding has no table for keys.
         """
@@ -66,9 +66,10 @@ class OffsetTable(Encoding):
         return found if inside is None else found.masked_fill(~inside, 0.0)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """Return a FlexAttention ``score_mod`` that looks up products by offset.
+        """Return a FlexAttention ``score_mod`` that looks up the bias by offset.
 
-        Products are queries × rows numbers; no queries × keys matrix is made.
+        A ``score_mod`` is a function that changes one logit. Products of queries with
+        table rows are made, no queries × keys matrix.
         """
         products = self.products(tokens, EVERY)
         if products is None:
@@ -126,8 +127,8 @@ class OffsetTable(Encoding):
     def _span(self, tokens: Tokens) -> Span | None:
         """Return the table rows in use; ``None`` if compiled or if positions have gaps.
 
-        Rows are then looked up: a compiler fuses the look-up with the operations around
-        it, for every length.
+        Products are then looked up by table row: a compiler fuses the look-up with the
+        operations around it, for every length.
         """
         queries, keys = tokens.q.shape[2], tokens.keys
         if not tokens.consecutive or not queries or is_compiling():
@@ -167,9 +168,10 @@ class OffsetTable(Encoding):
         return sums.scatter_add(-1, row.expand(weights.shape), weights)
 
     def _pad(self, products: Tensor, span: Span) -> Tensor:
-        """Extend products with table rows to offsets beyond the table, on both sides.
+        """Append products for offsets beyond the table to those with table rows.
 
-        The added products are 0 or those of the nearest row, by ``beyond``.
+        ``span`` says how many offsets are missing on either side. Their products are 0
+        or those of the nearest row, by ``beyond``.
         """
         if self.beyond == "zero":
             return functional.pad(products, (span.before, span.after))
@@ -178,10 +180,10 @@ class OffsetTable(Encoding):
         return torch.cat((first, products, last), -1)
 
     def _fold(self, sums: Tensor, span: Span) -> Tensor:
-        """Add weights' sums at offsets beyond the table to its first and its last row.
+        """Add weights at offsets beyond the table to those of its first and last row.
 
-        This is the transpose of :meth:`_pad`: with ``beyond="zero"`` these sums are
-        dropped.
+        ``sums`` holds a query's weight at each offset. This is the transpose of
+        :meth:`_pad`: with ``beyond="zero"`` the weights beyond the table are dropped.
         """
         first, near, last = sums.split(
             (span.before, sums.shape[-1] - span.before - span.after, span.after), -1
@@ -208,7 +210,10 @@ def trained_table(
 def optional_table(
     name: str, table: Tensor | None, shape: tuple[int, ...], is_used: bool
 ) -> nn.Parameter | None:
-    """Return a trained table if ``is_used``, else ``None``; see ``trained_table``."""
+    """Return a trained table that starts at ``table``, or at 0; ``None`` if not used.
+
+    A ``table`` given though ``is_used`` is false raises a ``ValueError``.
+    """
     if is_used:
         return trained_table(name, table, shape)
     if table is not None:

@@ -19,7 +19,8 @@ from posedu.torch.toeplitz_bias import skew
 class TransformerXL(Encoding):
     """Transformer-XL's attention (arXiv 1901.02860 §3.3). Equation ``def-xl``.
 
-    The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d. No maximal
+    The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d. u and v are
+    trained vectors, W_R r_{i−j} is the projected sinusoid of the offset. No maximal
     length. Where positions count up by one, each head has a vector for each distance
     and the product of this vector with every query: O(L (d + d_model)) and O(L²)
     numbers for a layer, never d numbers for each query and key. For other positions,
@@ -85,7 +86,11 @@ class TransformerXL(Encoding):
         nn.init.normal_(self.position.weight, std=0.02)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return u · k_j + (q_i + v) · W_R r_{i−j}, all over √d, float32 or wider."""
+        """Return u · k_j + (q_i + v) · W_R r_{i−j}, all over √d, float32 or wider.
+
+        u and v are trained vectors of a head, W_R r_{i−j} is the projected sinusoid of
+        the offset of query i and key j.
+        """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         u = self.global_content.to(wide)[:, None] * self.scale(tokens.d)
         of_contents = u @ tokens.k.to(wide).mT
@@ -101,7 +106,10 @@ class TransformerXL(Encoding):
         weight: Float[Tensor, "features d_model"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return (q_i + v) · W_R r_{i−j} where positions count up by one."""
+        """Return the term (q_i + v) · W_R r_{i−j} where positions count up by one.
+
+        ``weight`` is W_R, the projection of r_{i−j}, the sinusoid of an offset.
+        """
         queries, keys = q_plus_v.shape[2], tokens.keys
         last = -1 if tokens.causal else 1 - queries  # skew needs one column more
         offsets = torch.arange(keys - 1, last - 1, -1, device=q_plus_v.device)
@@ -134,11 +142,12 @@ class TransformerXL(Encoding):
         weight: Float[Tensor, "features d_model"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """Return (q_i + v) · W_R r_{i−j} at any positions. Equation ``eq-xl-turned``.
+        """Return the term (q_i + v) · W_R r_{i−j} at any positions i and j.
 
-        Where a and b are the coefficients that a query gives sine and cosine,
-        a sin ω(i − j) + b cos ω(i − j) =
-        (a sin ωi + b cos ωi) cos ωj + (b sin ωi − a cos ωi) sin ωj.
+        Equation ``eq-xl-turned``. ``weight`` is W_R, the projection of r_{i−j}, the
+        sinusoid of an offset. Where a and b are the coefficients that a query gives
+        sine and cosine, a sin ω(i − j) + b cos ω(i − j) = (a sin ωi + b cos ωi) cos ωj
+        + (b sin ωi − a cos ωi) sin ωj.
         """
         coefficients = q_plus_v @ weight.view(self.heads, self.d, -1)
         halves = (-1, 2) if self.layout == "interleaved" else (2, -1)

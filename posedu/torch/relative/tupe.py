@@ -92,7 +92,7 @@ class TUPE(Encoding):
             self.relative = nn.Parameter(torch.zeros(heads, buckets + self._extra))
 
     def scale(self, d: int) -> float:
-        """Return 1/√(2d), since the logits are sums of two inner products."""
+        """Return the factor 1/√(2d): the logits are sums of two inner products."""
         return (2 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
@@ -128,9 +128,9 @@ class TUPE(Encoding):
     def _projected(
         self, to: nn.Linear, rows: Int[Tensor, "*rows n"], dtype: torch.dtype
     ) -> Float[Tensor, "*rows heads n d"]:
-        """Project the position vectors of ``rows`` by ``to``, for all heads.
+        """Project position vectors, the table rows ``rows``, by the linear map ``to``.
 
-        ``rows`` are indices of table rows.
+        The projected features are split among the heads.
         """
         p = functional.embedding(rows, self.table).to(dtype)
         if self.norm is not None:

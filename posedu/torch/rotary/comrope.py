@@ -20,9 +20,11 @@ from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
 
 
 class ComRoPE(BlockRotation):
-    """Base class of ComRoPE: generators are P − Pᵀ times a number for each axis.
+    """Base class of ComRoPE: trained skew generators that commute.
 
-    Use :class:`ComRoPEAP` or :class:`ComRoPELD`.
+    Block j of the features has the generator θ_kj (P_j − P_jᵀ) for coordinate k, with a
+    trained matrix P_j and a factor θ_kj, which a subclass defines. Use
+    :class:`ComRoPEAP` or :class:`ComRoPELD`.
     """
 
     axes: int
@@ -59,14 +61,18 @@ class ComRoPE(BlockRotation):
         return matrices - matrices.mT
 
     def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
-        """Return the skew matrices A_k, which commute, in float64."""
+        """Return the skew matrices A_k of the coordinates k, in float64.
+
+        All of them commute; A_k consists of blocks.
+        """
         return self._multipliers()[..., None, None] * self._skew_part().unsqueeze(-4)
 
     def as_mixed_rope(
         self,
     ) -> tuple[MixedRoPE, Float[Tensor, "*heads blocks block block"]]:
-        """Return the same rotation as RoPE-Mixed M in a fixed basis Q: R = Q M Qᵀ.
+        """Return the same rotation as a RoPE-Mixed module, and its fixed basis Q.
 
+        The rotation R is Q M Qᵀ, with an orthogonal Q and RoPE-Mixed's rotation M.
         Equation ``eq-com-normal``. The basis cancels in every score, so
         :func:`fold_basis` can put it into W_q and W_k once, and RoPE-Mixed alone
         remains: O(d) a token and no exponential. The conversion is meant for a trained
@@ -90,7 +96,10 @@ class ComRoPE(BlockRotation):
 
 
 def _planes(a: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return Q and t_p of a skew A: Q orthogonal, QᵀAQ = blockdiag_p(t_p J)."""
+    """Return a basis Q of the planes that a skew matrix A rotates, and their rates t.
+
+    QᵀAQ has the 2 × 2 blocks t_p J, with J the generator of a rotation.
+    """
     from scipy.linalg import schur  # slow to import, and only this function needs it
 
     triangular, basis = schur(a)
@@ -111,8 +120,8 @@ def _planes(a: np.ndarray) -> tuple[Tensor, Tensor]:
 class ComRoPEAP(ComRoPE):
     """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8): exactly relative.
 
-    Coordinate j mod axes alone rotates block j, by P_j − P_jᵀ. Equation
-    ``def-comrope-ap``.
+    Block j of the features is rotated by exp(x (P_j − P_jᵀ)), with a trained matrix
+    P_j, where x is the coordinate of number j mod axes. Equation ``def-comrope-ap``.
 
     Parameters
     ----------
@@ -126,10 +135,10 @@ class ComRoPEAP(ComRoPE):
         Number of heads with matrices of their own; under grouped queries the key-value
         heads. ``None``: one set for all.
     scale
-        Standard deviation of the entries of P at the start. Default 1 (the authors'
-        code); 0 to fine-tune a model that had no encoding (the paper, §4.2).
+        Standard deviation of the entries of the P_j at the start. Default 1 (the
+        authors' code); 0 to fine-tune a model that had no encoding (the paper, §4.2).
     matrices
-        Initial P instead, ``[blocks, b, b]``, after an axis of ``heads`` if given.
+        Initial P_j instead, ``[blocks, b, b]``, after an axis of ``heads`` if given.
 
     Raises
     ------
@@ -163,7 +172,8 @@ class ComRoPEAP(ComRoPE):
 class ComRoPELD(ComRoPE):
     """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
 
-    Coordinate k rotates block j by θ_kj (P_j − P_jᵀ): exactly relative. Equation
+    Coordinates x_k rotate block j of the features by exp(Σ_k x_k θ_kj (P_j − P_jᵀ)),
+    with trained matrices P_j and factors θ_kj. Scores are exactly relative. Equation
     ``def-comrope-ld``.
 
     Parameters
@@ -218,7 +228,7 @@ def fold_basis(
     weight: Shaped[Tensor, "features *rest"],
     basis: Float[Tensor, "*heads blocks block block"],
 ) -> Shaped[Tensor, "features *rest"]:
-    """Multiply each head of W_q or W_k (or of its bias) by Qᵀ.
+    """Multiply each head of a projection W_q or W_k (or its bias) by Qᵀ of a basis Q.
 
     Parameters
     ----------

@@ -213,7 +213,7 @@ class FoPE(PairRotation):
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """Return logits by the Fourier series of each offset, over √d.
 
-        Equation ``def-fope-offset``.
+        The form ``series="offset"``. Equation ``def-fope-offset``.
         """
         if self.series == "tokens":
             return super().logits(tokens)

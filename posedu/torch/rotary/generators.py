@@ -19,7 +19,7 @@ _CLOSED = 4  # the largest block whose exponential has a closed form here
 
 
 def skew(entries: Float[Tensor, "*rows entries"]) -> Float[Tensor, "*rows block block"]:
-    """Return A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+    """Return the skew matrix A = U − Uᵀ of the ``entries`` above U's diagonal.
 
     Raises
     ------
@@ -74,7 +74,10 @@ def exponential(
 
 
 def _isoclinic(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two commuting summands of 4 × 4 skew matrices, each squaring to −s² I."""
+    """Return two commuting summands of 4 × 4 skew matrices.
+
+    The square of each summand is −s² I for a number s of its own.
+    """
     rows, columns = torch.triu_indices(4, 4, 1, device=a.device)
     u, v, w, x, y, z = a[..., rows, columns].unbind(-1)
     dual = skew(torch.stack((z, -y, x, w, -v, u), -1))
@@ -103,8 +106,9 @@ def rotations(
     positions: Shaped[Tensor, "*rows tokens axes"],
     generators: Float[Tensor, "*heads axes blocks block block"],
 ) -> Float[Tensor, "*table tokens blocks block block"]:
-    """Return R(x) = exp(Σ_k x_k A_k), block by block, in the generators' dtype.
+    """Return the rotation exp(Σ_k x_k A_k) of each position x, block by block.
 
+    x_k are the coordinates of a position, A_k the generators, whose dtype is kept.
     Equation ``def-lie``. If each head has its own generators, positions have an axis
     for heads, of size 1 or the number of heads, before the tokens.
     """
@@ -127,19 +131,20 @@ def rotations(
 
 
 class BlockRotation(Rotation[Tensor]):
-    """Rotation R(x) = exp(Σ_k x_k A_k), A_k skew, block-diagonal. Eq. ``def-lie``.
+    """Base class of rotations exp(Σ_k x_k A_k) at position x. Eq. ``def-lie``.
 
-    Exponentials are float64 whatever the dtype of the features. On a CPU they are
-    computed once for each distinct position; elsewhere the host would have to wait for
-    the number of distinct positions. Features are multiplied block by block. A subclass
-    defines its :meth:`generators`.
+    x_k are the coordinates of the position, the generators A_k are skew and
+    block-diagonal. Exponentials are float64 whatever the dtype of the features. On a
+    CPU they are computed once for each distinct position; elsewhere the host would have
+    to wait for the number of distinct positions. Features are multiplied block by
+    block. A subclass defines its :meth:`generators`.
     """
 
     block: int
     _features = 3
 
     def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
-        """Return the skew matrices A_k, block by block, in float64."""
+        """Return the skew matrix A_k of each coordinate k, as blocks, in float64."""
         raise NotImplementedError
 
     def _table(

@@ -56,21 +56,21 @@ class GTA(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Multiply queries by Dᵀ and keys by D⁻¹, with D of each token's pose."""
+        """Multiply queries by Dᵀ and keys by D⁻¹, D the matrix of each token's pose."""
         at = self._aligned(q, positions)
         return self._act(q, _camera(at).mT, at, 1), self.values(k, positions)
 
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d"]:
-        """Multiply each value by D⁻¹ of its own pose."""
+        """Multiply each value by D⁻¹, D the matrix of its token's pose."""
         at = self._aligned(v, positions)
         return self._act(v, _inverse(_camera(at)), at, 1)
 
     def output(
         self, out: Float[Tensor, "batch heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch heads tokens d"]:
-        """Multiply the attention output by D of the query's pose."""
+        """Multiply the attention output by D, the matrix of the query's pose."""
         at = self._aligned(out, positions)
         return self._act(out, _camera(at), at, -1)
 
@@ -102,7 +102,10 @@ def _octaves(image_dim: int, device: Device) -> Float[Tensor, "pairs"]:
 
 
 def _camera(at: Float[Tensor, "*rows axes"]) -> Float[Tensor, "*rows 4 4"]:
-    """Return each camera's matrix ((R, t), (0, 1)). Equation ``def-gta-camera``."""
+    """Return each camera's matrix ((R, t), (0, 1)), R its rotation, t its translation.
+
+    Equation ``def-gta-camera``.
+    """
     x, y, z = at[..., 3:6].unbind(-1)
     rotation = exponential(skew(torch.stack((-z, y, -x), -1)))
     return _with_last_row(torch.cat((rotation, at[..., :3, None]), -1))

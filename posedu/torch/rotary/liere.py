@@ -70,5 +70,8 @@ class LieRE(BlockRotation):
         self.entries = given_parameter("entries", entries, shape)
 
     def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
-        """Return the skew matrices A_k = U_k − U_kᵀ, in float64."""
+        """Return the skew matrix A_k = U_k − U_kᵀ of each coordinate k, in float64.
+
+        U_k holds the trained entries above its diagonal.
+        """
         return skew(self.entries.to(torch.float64))

@@ -110,7 +110,7 @@ class MLA(Attention):
         Float[Tensor, "batch heads tokens d"],
         Mapping[str, Tensor],
     ]:
-        """Return full queries, keys and values; features to rotate come first.
+        """Return queries, keys and values of all heads; features to rotate come first.
 
         The fourth result, the further state to cache, is empty.
         """
@@ -133,8 +133,8 @@ class MLA(Attention):
     ]:
         """Return queries in two parts, the latent vectors and the shared keys.
 
-        The parts are the features without RoPE, then those with RoPE. Nothing is
-        rotated yet.
+        The parts of the queries are the features without RoPE, then those with RoPE.
+        Nothing is rotated yet.
         """
         latent, shared = self.kv_down(x).split((self.latent, self.rotary), -1)
         latent = _normed(latent, self.kv_gain)

@@ -156,9 +156,9 @@ class RoPE(PairRotation):
     def _table_of_shifts(
         self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
-        """Return the cosines and sines that rotate rotated keys further, by ``shifts``.
+        """Return the cosines and sines that rotate keys further, by position shifts.
 
-        The attention factor is left out, since rotated keys have it already.
+        The keys are rotated already, and have the attention factor, which is left out.
         """
         return cos_sin(angles(shifts, self._frequencies(device)), dtype)
 
@@ -169,7 +169,7 @@ class RoPE(PairRotation):
         return self.frequencies.to(device)
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return tensors that determine angles: base, and frequencies if given."""
+        """Return tensors that determine RoPE's angles: base, and given frequencies."""
         base = torch.full((1,), self.base, dtype=torch.float64, device="cpu")
         return (base,) if self.frequencies is None else (base, self.frequencies)
 

@@ -38,7 +38,7 @@ def rotate_pairs(
     layout: Layout,
     out: Float[Tensor, "*batch tokens d"] | None = None,
 ) -> Float[Tensor, "*batch tokens d"]:
-    """Rotate pair p of each token's features by the angle with this cos and sin.
+    """Rotate each pair of a token's features by the angle that cos and sin give.
 
     Products are formed in the dtype of ``cos`` (float32 or float64) and rounded once
     to the dtype of ``x``. Equation ``def-rope``.
@@ -158,7 +158,10 @@ def _share_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def _rotate_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
-    """Rotate in one expression: for each layout the one that compiles to SIMD code."""
+    """Rotate the pairs of features of ``x``, by one expression for each layout.
+
+    The expressions are those that compile to SIMD code.
+    """
     r = 2 * cos.shape[-1]
     is_partial = r < x.shape[-1]
     wide = (x[..., :r] if is_partial else x).to(cos.dtype)
@@ -182,7 +185,7 @@ def _rotate_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> T
 def _rotate_into(
     out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: Layout
 ) -> Tensor:
-    """Rotate the pairs of features of ``x``, with the result in ``out``.
+    """Write ``x`` with rotated pairs of features into ``out``, and return ``out``.
 
     Without a compiler, slices of few tokens are rotated by few operations each.
     """
@@ -337,7 +340,8 @@ class Rotation(Encoding, Generic[Table]):
     """Base class of rotary encodings, which rotate features by a table of rotations.
 
     A subclass sets ``d``, and ``axes`` and ``heads`` where it has them, and defines
-    ``_table`` and ``_rotate``. A table has the rotation of each position; its kind
+    ``_table``, which makes the table for given positions, and ``_rotate``, which
+    applies the table to features. A table has the rotation of each position; its kind
     (cosines and sines of pairs, or blocks) is the subclass's.
     """
 
@@ -348,7 +352,11 @@ class Rotation(Encoding, Generic[Table]):
     _features = 1  # trailing axes of a table after the token axis
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has d, and a multiple of ``heads`` key-value heads."""
+        """Raise unless the layer fits this rotation.
+
+        Its head dimension must be ``d``, and ``heads`` must divide its number of
+        key-value heads.
+        """
         if self.d != layer.d or (self.heads and layer.kv_heads % self.heads):
             heads = f" and a multiple of {self.heads} heads" if self.heads else ""
             raise ValueError(
@@ -364,7 +372,10 @@ class Rotation(Encoding, Generic[Table]):
     def _table_of_shifts(
         self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> Table:
-        """Return the table that rotates rotated keys further, by ``shifts``."""
+        """Return the table that rotates keys further, by shifts of their positions.
+
+        The keys are rotated already. A table has a rotation for each shift.
+        """
         return self._table(shifts, dtype, device)
 
     def _rotate(self, x: Tensor, table: Table) -> Tensor:
@@ -433,7 +444,11 @@ class Rotation(Encoding, Generic[Table]):
     def rotate_in_model(
         self, q: Tensor, k: Tensor, positions: Tensor, shared: Shared
     ) -> tuple[Tensor, Tensor]:
-        """Return the result of :meth:`rotate`; make its table once for all layers."""
+        """Return queries and keys rotated by a table made once for all layers.
+
+        The table has the rotation of each position; ``shared`` keeps it for one forward
+        pass.
+        """
         if getattr(self.rotate, "__func__", None) is not Rotation.rotate:
             return self.rotate(q, k, positions)
         key = self, positions, q.shape, q.dtype
@@ -441,7 +456,7 @@ class Rotation(Encoding, Generic[Table]):
         return self._rotate_both(q, k, table)
 
     def _rotate_both(self, q: Tensor, k: Tensor, table: Table) -> tuple[Tensor, Tensor]:
-        """Rotate queries and keys by the table of their positions."""
+        """Rotate queries and keys by ``table``, the rotations of their positions."""
         heads = q.shape[-3:-2], k.shape[-3:-2]
         is_shared = self.heads is None and all(heads)
         if is_shared and not is_compiling() and _is_small_step(q):
@@ -454,7 +469,10 @@ class Rotation(Encoding, Generic[Table]):
         )
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the parameters and buffers of a rotation whose keys can be moved."""
+        """Return the tensors that determine the angles: parameters and buffers.
+
+        There are no such tensors if the encoding's keys cannot be moved.
+        """
         return super().rotation_state() if self.is_group else ()
 
     def move_keys(
@@ -462,7 +480,10 @@ class Rotation(Encoding, Generic[Table]):
         k: Float[Tensor, "batch kv_heads keys d"],
         shifts: Shaped[Tensor, "rows keys *position"],
     ) -> Float[Tensor, "batch kv_heads keys d"]:
-        """Rotate cached keys further: R_Δ k. Equation ``def-cache-rerotation``."""
+        """Rotate cached keys further: k becomes R_Δ k, with its position shift Δ.
+
+        Equation ``def-cache-rerotation``.
+        """
         if not self.is_group or self.uses("values"):
             raise ValueError(
                 f"keys of {type(self).__name__} cannot be shifted by a further "

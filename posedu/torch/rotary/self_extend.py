@@ -65,7 +65,7 @@ class SelfExtend(Encoding):
         self.base = require_base(base)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return logits: for each (query, key) pair one of two or three products."""
+        """Return logits: for each (query, key) pair one of 2 or 3 products q · k."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         q, k = tokens.q.to(wide) * self.scale(tokens.d), tokens.k.to(wide)
         i, j = tokens.query_positions, tokens.key_positions

@@ -100,7 +100,10 @@ class TAPE(Encoding):
         positions: Shaped[Tensor, "rows tokens"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Float[Tensor, "rows tokens heads 2 pairs"]:
-        """Return RoPE's cosines and sines, in float64. Equation ``def-tape-start``."""
+        """Return the first layer's positions: RoPE's cosines and sines, in float64.
+
+        Equation ``def-tape-start``.
+        """
         omega = frequencies(self.d, base=self.base, device=positions.device)
         start = torch.stack(cos_sin(angles(positions, omega), torch.float64), -2)
         return start[:, :, None].expand(*positions.shape, *self.position_shape)

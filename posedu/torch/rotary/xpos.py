@@ -79,9 +79,10 @@ class XPos(Encoding):
         return (2 * p / self.d + self.gamma) / (1 + self.gamma)
 
     def reach(self, dtype: torch.dtype) -> float:
-        """Largest distance from the center at which powers are normal in ``dtype``.
+        """Largest distance from the center where powers of all decays are normal.
 
-        Equation ``eq-xpos-reach``.
+        Farther away a power of a decay ζ_p is no normal number of ``dtype``. Equation
+        ``eq-xpos-reach``.
         """
         fastest = math.log((1 + self.gamma) / self.gamma)
         return self.scale_base * -math.log(torch.finfo(dtype).tiny) / fastest
@@ -94,7 +95,7 @@ class XPos(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Rotate queries and keys; with the position queries shrink, keys grow."""
+        """Rotate queries and keys; as positions rise, queries shrink and keys grow."""
         at = in_float64(align_positions(positions, q), q.device)
         from_center = at - self.center
         self._require_near(from_center, q.dtype)

@@ -82,7 +82,7 @@ class LogN(Encoding):
         return (q * tau[..., None]).to(q.dtype), k
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the rotation state of ``over``; keys have no temperature."""
+        """Return the tensors that determine the angles of the rotation ``over``."""
         return () if self.over is None else self.over.rotation_state()
 
     def move_keys(
@@ -90,7 +90,7 @@ class LogN(Encoding):
         k: Float[Tensor, "batch kv_heads keys d"],
         shifts: Shaped[Tensor, "rows keys"],
     ) -> Float[Tensor, "batch kv_heads keys d"]:
-        """Move cached keys as ``over`` does; keys have no temperature."""
+        """Move cached keys as the rotation ``over`` does; keys have no temperature."""
         return k if self.over is None else self.over.move_keys(k, shifts)
 
     def _temperature(

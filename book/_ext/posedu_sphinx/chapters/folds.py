@@ -34,8 +34,8 @@ def fold_chapter(app, doctree):
     """Fold a chapter's checks, long code, long proofs and three sections.
 
     A check is a code cell that verifies a formula. The sections are "Cross-check",
-    "Cost" and "What goes wrong". ``proof_ledger.collect`` must have read the checks'
-    results before, because they are moved here.
+    "Cost" and "What goes wrong". ``proof_ledger.collect`` must run before, because it
+    reads the checks' results where they stand, and this function moves them.
     """
     if not is_of_a_chapter(app.env.docname):
         return
@@ -96,10 +96,11 @@ def _fold_cell(cell, max_lines):
 
 
 def _explanation_link(badges):
-    """Return the HTML link to the explanation of badges, for the fold of their check.
+    """Return a link, as HTML, to the page that explains the badges of a check.
 
-    A badge is the line with the result of a check, which is a code cell that verifies a
-    formula.
+    A check is a code cell that verifies a formula, and ``badges`` are the HTML of its
+    result lines. If a badge counts mutants (changed copies of the formula) that the
+    check does not refuse, the link's text says so.
     """
     counts = REFUSED.findall("".join(badges))
     some_accepted = any(refused != mutants for refused, mutants in counts)

@@ -1,4 +1,4 @@
-"""Sphinx role for a formula's terms, whose counterparts in the code are highlighted."""
+"""Sphinx role for a formula's terms: pointing at a term highlights it in the code."""
 
 import html
 import re

@@ -66,12 +66,12 @@ def number(spelled: str) -> int | float:
 
 
 def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
-    """Return the sliders that an expression uses, and its value for all their settings.
+    """Evaluate an expression for all values of the sliders that it uses.
 
     ``text`` is a Python expression of ``np``, ``wavelengths``, ``gate`` and the names
-    of sliders, then a colon and a format. The second result is a dict from tuples of
-    the sliders' values, as strings, to formatted values; the last slider varies
-    fastest.
+    of sliders, then a colon and a format. Return the used sliders and a dict. A key of
+    the dict is a tuple with a value, as a string, of each used slider; its value is the
+    formatted result of the expression. The last slider's value varies fastest.
 
     Raises
     ------
@@ -95,19 +95,25 @@ def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
 
 
 class Part(SphinxRole):
-    """Sphinx role ``{slider}`` or ``{computed}``, to be filled by :func:`fill`."""
+    """Sphinx role ``{slider}`` or ``{computed}`` in a sentence.
+
+    ``{slider}`` is a control for a number, ``{computed}`` a number that depends on
+    sliders. :func:`fill` writes both numbers once the whole paragraph is read.
+    """
 
     def run(self):
-        """Return a node that holds the role's text under the role's name."""
+        """Return a node with the role's text; :func:`fill` writes a number into it."""
         node = nodes.inline("", "", **{self.name: self.text})
         self.set_source_info(node)
         return [node], []
 
 
 def fill(app, doctree):
-    """Fill each paragraph's ``{slider}`` and ``{computed}`` roles with numbers.
+    """Write the numbers of each paragraph's ``{slider}`` and ``{computed}`` roles.
 
-    Each also holds its values for all settings of the sliders, for the page's script.
+    The number shown is that for the sliders' first values. The HTML element also has
+    the numbers for all other values, from which the page's script takes one when the
+    reader moves a slider.
     """
     for paragraph in doctree.findall(nodes.paragraph):
         parts = [*paragraph.findall(lambda n: isinstance(n, nodes.inline))]

@@ -35,10 +35,10 @@ KERNEL = {
 
 
 class Source:
-    """Source code of a chapter's exercise module, by top-level name.
+    """Source code of a chapter's exercise module, by the names that it defines.
 
-    ``imports`` has the module's imports by name, ``parts`` the syntax trees of its
-    functions, classes and constants.
+    ``imports`` maps each imported name to its import statement, ``parts`` the name of
+    each function, class and constant to its syntax tree.
     """
 
     def __init__(self, chapter):

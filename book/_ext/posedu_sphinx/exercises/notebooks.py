@@ -4,7 +4,7 @@
 chapter's exercises, and the set-up cell of the labs (notebooks to experiment in). With
 ``--check`` it only lists the notebooks that are out of date; with ``--solved`` it
 writes the solved notebooks, which are not committed; with ``--execute PATH…`` it runs
-labs and stores the outputs of those cells that nbval compares in a test.
+labs and stores the outputs of those cells that nbval, a pytest plugin, compares.
 """
 
 import base64
@@ -122,7 +122,10 @@ def set_up(notebook, address):
 
 
 def execute(path):
-    """Run a notebook; store the outputs of only those cells that nbval compares."""
+    """Run a notebook; store the outputs of only those cells that nbval compares.
+
+    nbval is a pytest plugin that runs notebooks and compares their cells' outputs.
+    """
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
     NotebookClient(notebook, timeout=600, resources=resources).execute()
@@ -174,7 +177,7 @@ def from_page(path, cells):
 
 
 def _data(cells):
-    """Return the names of the data files that cells read from ``book/data``."""
+    """Return the names of the files of ``book/data`` that a notebook's cells read."""
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     return dict.fromkeys(DATA.findall(code))
 
@@ -213,7 +216,7 @@ def _archive():
 
 
 def address():
-    """Return the repository's address in the book's configuration, or an empty text."""
+    """Return the repository's address from ``_config.yml``; empty if there is none."""
     return re.search(
         r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text("utf-8"), re.M
     )[1]

@@ -192,7 +192,7 @@ def _count(env):
 
 
 def outdated(app, env):
-    """Return the proof ledger's page, to be written again when any page was read."""
+    """Return the name of the proof ledger's page, for Sphinx to write it again."""
     return [d for d in env.found_docs if d.endswith("reference/ledger")]
 
 

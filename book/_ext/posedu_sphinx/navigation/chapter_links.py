@@ -96,7 +96,10 @@ def add_links(app, doctree, docname):
 
 
 def _time_note(env, docname):
-    """Return the sentence on a page's reading time, and on how to run a notebook."""
+    """Return the sentence under a page's title that says how long the page takes.
+
+    Under a notebook's title it also says how to run the notebook.
+    """
     time = duration(minutes(env, docname))
     if docname.startswith(SHEETS):
         return f"{NOT_RUNNABLE} write answers and check them. Time: {time}."

@@ -13,7 +13,11 @@ OUTSIDE_CHAPTERS = (["reference"], ["developers"])
 
 
 def contents(root=ROOT):
-    """Return the book's table of contents: each page, with the pages below it."""
+    """Return the book's table of contents, read from ``_toc.yml``.
+
+    The result maps each page's name, in reading order, to its entry: title, and the
+    pages below it.
+    """
     return _parsed((root / "_toc.yml").read_text(encoding="utf-8"))
 
 

@@ -63,8 +63,9 @@ def _is_excluded(node):
 def minutes(env, page):
     """Return the minutes that a page takes; 0 for reference pages.
 
-    For exercises these are the sum of their stated minutes, else an estimate, rounded
-    up to a multiple of five, since it is not more exact.
+    For a page of exercises they are the sum of the minutes stated there. For the
+    other pages they are estimated, and rounded up to a multiple of five, since the
+    estimate is not more exact.
     """
     if page.startswith(REFERENCE):
         return 0
@@ -76,7 +77,7 @@ def minutes(env, page):
 
 
 def duration(total):
-    """Format a number of minutes as hours and minutes."""
+    """Format a number of minutes as text in hours and minutes."""
     hours, rest = divmod(total, 60)
     return " ".join([f"{hours} h"] * (hours > 0) + [f"{rest} min"] * (rest > 0))
 
@@ -130,7 +131,7 @@ def _step(app, docname, page, why, time):
 
 
 def outdated(app, env):
-    """Return the page of learning paths, to be written again if any page was read."""
+    """Return the name of the learning paths' page, for Sphinx to write it again."""
     return [d for d in env.found_docs if d.endswith("reference/paths")]
 
 

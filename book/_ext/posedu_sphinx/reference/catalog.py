@@ -77,7 +77,7 @@ class Map(SphinxDirective):
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholders by the at-a-glance table and the map of encodings."""
+    """Replace the placeholders by the at-a-glance table and map of special cases."""
     for placeholder in list(doctree.findall(glance_placeholder)):
         placeholder.replace_self(_glance(app, docname))
     for placeholder in list(doctree.findall(map_placeholder)):
@@ -95,7 +95,7 @@ def _glance(app, docname):
 
 
 def _filter_answers(encoding):
-    """Return an encoding's values for the table's filters, as pairs.
+    """Return an encoding's values for the at-a-glance table's filters, as pairs.
 
     A pair is a filter's name and a value, such as ``("family", "rotary")``.
     """
@@ -131,7 +131,7 @@ def _to_chapter(app, docname, encoding):
 
 
 def _cases():
-    """Return all pairs of an encoding's record and one of its special cases.
+    """Return all pairs (encoding, special case) of the catalog, as catalog records.
 
     A special case is another encoding that the encoding becomes under a condition.
     """
@@ -143,7 +143,7 @@ def _title(name):
 
 
 def _address(app, docname, name):
-    """Return the address at which the book treats an encoding, or an empty string."""
+    """Return the URL of the page or formula that treats an encoding; empty if none."""
     if name == ATTENTION:
         return app.builder.get_relative_uri(
             docname, "book/attention/permutation-equivariance"
@@ -161,9 +161,10 @@ def _equation(app, docname, label):
 
 
 def _drawing(app, docname, brief):
-    """Return the map as an HTML node: a list of encodings, joined by lines at the left.
+    """Return the map of special cases as an HTML node.
 
-    A line leads to an encoding that another becomes. ``brief`` leaves out when.
+    The map is a list of encodings with lines at the left; each line leads from an
+    encoding to one that it becomes. ``brief`` leaves out under which condition.
     """
     arrows = [(encoding.name, case.of) for encoding, case in _cases()]
     layout = rows([*CATALOG, ATTENTION], arrows)
@@ -180,9 +181,10 @@ def _drawing(app, docname, brief):
 
 
 def _legend():
-    """Return the HTML legend of the map's three kinds of line.
+    """Return the HTML legend of the three kinds of line in the map of special cases.
 
-    An encoding equals another, has it as its limit, or agrees with it in one part.
+    A line says that an encoding equals another one, has it as its limit, or agrees with
+    it in one part.
     """
     items = "".join(
         f'<span><svg aria-hidden="true" width="32" height="12"><path '
@@ -196,9 +198,10 @@ def _legend():
 
 
 def _entry(app, docname, name, brief):
-    """Return an encoding's list item in the map: its name, and its special cases.
+    """Return the HTML of an encoding in the map: its name, and its special cases.
 
-    A special case is another encoding that it becomes; ``brief`` leaves out when.
+    A special case is another encoding that it becomes under a condition; ``brief``
+    leaves out the conditions.
     """
     address, title = _address(app, docname, name), html.escape(_title(name))
     link = f'<a class="posedu-stop" href="{address}">{title}</a>'
@@ -246,9 +249,10 @@ def _case_kinds(name):
 def _lines(row, lanes, kinds):
     """Return the SVG of the lines at the left of an encoding's row in the map.
 
-    ``row`` says which lines pass, end or start, and ``kinds`` has the kind of special
-    case of each that starts, which its style shows. ``lanes`` is the number of places
-    for lines side by side. Each line is as long as the row is high.
+    A line leads from an encoding to one that it becomes. ``row`` says which lines pass
+    the row, end or start there. ``kinds`` maps the encoding that a starting line leads
+    to to the kind of special case, which the line's style shows. ``lanes`` is the
+    number of places for lines side by side. Each line is as long as the row is high.
     """
 
     def x(lane):

@@ -1,6 +1,6 @@
-"""Filters for tables on pages where scripts run: a text search and menus.
+"""Filters for tables on the site: a text search and menus, run by a script.
 
-Tables in the output of a cell with the tag ``searched`` get the text search.
+A printed table gets the text search if its code cell has the tag ``searched``.
 """
 
 from docutils import nodes

@@ -1,4 +1,4 @@
-"""Layout of the map: rows of encodings, each above the encodings that it becomes.
+"""Layout of the map of special cases: each encoding above those that it becomes.
 
 An encoding becomes others in special cases. Each of these has one vertical line, which
 starts at the first row that leads to it, is joined by later such rows, and ends at its
@@ -28,7 +28,7 @@ class Row:
 
 
 def rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[Row]:
-    """Return the map's rows from top to bottom.
+    """Return the rows of the map of special cases from top to bottom.
 
     ``nodes`` are the encodings; an edge is (encoding, encoding that it becomes).
 

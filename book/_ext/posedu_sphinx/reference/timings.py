@@ -37,7 +37,7 @@ class StoredResults(SphinxDirective):
     """Base of directives that show results from ``book/data``, read in every build."""
 
     def results(self):
-        """Return the stored cross-checks and timings of every device."""
+        """Return the stored cross-checks and timings, by device and kind of result."""
         self.env.note_reread()
         return stored_results(Path(self.env.srcdir) / "book" / "data")
 
@@ -51,7 +51,7 @@ class TimingTable(StoredResults):
     required_arguments = 1
 
     def run(self):
-        """Return a line on the device, and a table of configurations and dtypes."""
+        """Return a line on the device, and the table of times over the limit's."""
         results = self.results().get(self.arguments[0], {}).get("timing")
         if not results:
             return [nodes.paragraph("", "Nothing has been measured here yet.")]
@@ -59,7 +59,10 @@ class TimingTable(StoredResults):
 
 
 class DeviceTables(StoredResults):
-    """Directive ``{device-tables}``: cross-checks and times of devices but the CPU."""
+    """Directive ``{device-tables}``: cross-checks and times, a section for each device.
+
+    The CPU has none, since :class:`TimingTable` shows its times.
+    """
 
     def run(self):
         """Return a section for each device, in alphabetical order."""
@@ -147,9 +150,9 @@ def _rows(result, tasks, lengths):
 
 
 def _full_name(encoding, variant):
-    """Return an encoding's title with the options of one of its configurations.
+    """Return an encoding's title and the options of one configuration, as one text.
 
-    An option whose value is not a string is shown with its name.
+    An option whose value is not a string is shown with its name, as ``block=8``.
     """
     options = [
         value if isinstance(value, str) else f"{name}={value}"

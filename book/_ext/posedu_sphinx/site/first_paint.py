@@ -70,7 +70,7 @@ def served(folder):
 
 
 def measure(browser, url):
-    """Return the seconds and bytes until a page's first contentful paint."""
+    """Return a page's seconds and loaded bytes until its first contentful paint."""
     context = browser.new_context()
     tab = context.new_page()
     session = context.new_cdp_session(tab)

@@ -101,7 +101,7 @@ class count_placeholder(nodes.Inline, nodes.Element):
 
 
 class Count(SphinxRole):
-    """Role ``{count}`claims```: a number about the book; see :func:`counts`."""
+    """Sphinx role ``{count}`claims```: a number about the book, from :func:`counts`."""
 
     def run(self):
         """Return a placeholder node, which :func:`fill` replaces by the number."""
@@ -109,9 +109,10 @@ class Count(SphinxRole):
 
 
 def counts(env):
-    """Return the book's numbers of chapters, claims, exercises and more, by name.
+    """Return a dict of numbers about the book, by the name of what is counted.
 
-    More are encodings, errata, mistakes and theorems. A claim is a labeled formula.
+    Names are chapters, claims (labeled formulas), encodings, errata, exercises,
+    mistakes and theorems.
     """
     exercises = [e for page in chapters() for e in _exercises(page)]
     of_families = (
@@ -185,7 +186,7 @@ def fill(app, doctree, docname):
 
 
 def outdated(app, env):
-    """Return the home page, to be written again whenever any page was read."""
+    """Return the home page's name, for Sphinx to write that page again."""
     return [app.config.root_doc]
 
 

@@ -39,7 +39,7 @@ def _is_prose(paragraph):
 
 
 def shortened(text):
-    """Shorten a text to at most 200 characters, after a sentence or else a word."""
+    """Cut a text to at most 200 characters: after a sentence, or else after a word."""
     if len(text) <= LONGEST:
         return text
     start, stop, _ = text[:LONGEST].rpartition(". ")

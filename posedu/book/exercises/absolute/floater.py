@@ -163,7 +163,8 @@ The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
 def field_matrix(omega, delta):
     """Matrix M of the sinusoidal encoding, PE' = M PE: [2 pairs, 2 pairs].
 
-    PE(i) is at time i · ``delta``; ``omega`` are the frequencies of the pairs.
+    PE' is the derivative in time, and PE(i) is at time i · ``delta``; ``omega`` are the
+    frequencies of the pairs.
     """
     d = 2 * len(omega)
     field = np.zeros((d, d))
@@ -606,7 +607,8 @@ A position below 0 is approached from 0, so its whole steps are rounded towards 
 def field(t, p, inner, inner_bias, outer, outer_bias):
     """Slope h(t, p) in FLOATER's released code, an MLP: [states, width].
 
-    Both layers of the MLP read the time t, too.
+    p are the states at time t; ``inner`` and ``outer`` are the MLP's weights. Both
+    layers of the MLP read the time t, too.
     """
     time = torch.full((*p.shape[:-1], 1), t, dtype=p.dtype)
     hidden = torch.relu(torch.cat((p, time), -1) @ inner.T + inner_bias)

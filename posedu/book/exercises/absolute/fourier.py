@@ -147,8 +147,8 @@ def _features(angle=None, waves=(np.cos, np.sin), put=None):
     """Make a wrong answer (a function) to the exercise ``features``.
 
     The exercise asks for cosines and sines of angles. ``angle(x, b, factor)`` computes
-    the angles, ``waves`` replace cosine and sine, and ``put`` arranges the list of both
-    arrays.
+    the angles, ``waves`` replace cosine and sine, and ``put`` arranges the list of the
+    two arrays, cosines and sines, in one array.
     """
 
     def answer(x, b, unit, layout, first):
@@ -312,8 +312,8 @@ Angles have the shape `[tokens, pairs]`.
 def frequencies_needed(positions, eps, delta):
     """Fewest random frequencies with which a bound makes large errors rare, an int.
 
-    The bound on the probability of an error of ``eps`` at any offset is at most
-    ``delta``.
+    A bound on the probability that the estimate at any offset between ``positions``
+    positions is off by ``eps`` or more is at most ``delta``.
     """
     pairs = positions * (positions - 1) / 2
     return math.ceil(2 * math.log(2 * pairs / delta) / eps**2)
@@ -326,7 +326,8 @@ def _frequencies_needed(
 
     The exercise asks for a number of random frequencies, from a bound. The arguments
     replace parts of the bound: ``terms(positions)`` is the number of terms of a union
-    bound, ``power`` the power of ``eps``, ``whole`` the rounding.
+    bound, ``factor`` multiplies the logarithm ``log``, ``power`` is the power of
+    ``eps``, and ``whole`` rounds the number.
     """
     return lambda n, eps, delta: whole(factor * log(terms(n) / delta) / eps**power)
 
@@ -649,7 +650,7 @@ def _by(gram):
     """Make a wrong answer (a function) to the exercise ``ridge_regression``.
 
     The exercise asks for predicted values. ``gram(f, ridge)``, of the training features
-    f, replaces the Gram matrix plus ridge.
+    f, replaces the Gram matrix f fᵀ plus ``ridge`` times the identity.
     """
     return lambda f, y, g, ridge: g @ f.T @ np.linalg.solve(gram(f, ridge), y)
 

@@ -137,7 +137,8 @@ Only one of the two changes with $\delta$.
 def cape_positions(tau, shift, jitter, scale, normalize):
     """Positions that CAPE gives to the tokens of each sequence, [rows, tokens].
 
-    Each row is one sequence. ``normalize`` subtracts the mean of a sequence's positions
+    Each row is one sequence. ``shift``, ``jitter`` and ``scale`` are the random changes
+    of the positions ``tau``. ``normalize`` subtracts the mean of a sequence's positions
     ``tau`` first.
     """
     if normalize:

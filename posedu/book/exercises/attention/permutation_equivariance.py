@@ -27,8 +27,8 @@ def averaged_twice(n, j):
 def by_columns(n, m):
     """Return a bias with equal rows that acts like ALiBi's, and constants of the rows.
 
-    The bias, n × n, is ALiBi's of slope m plus the constants, n × 1; both are SymPy
-    matrices.
+    The bias, n × n, is ALiBi's of slope m plus one constant for each row, so it gives
+    the same attention weights. The constants are n × 1; both are SymPy matrices.
     """
     bias = sp.Matrix(n, n, lambda i, j: m * j)
     return bias, sp.Matrix(n, 1, lambda i, _: m * i)
@@ -72,7 +72,8 @@ def _diagonal(queries, keys, k):
 def share(k, heads):
     """Return the keys that each query head sees in grouped-query attention.
 
-    The keys are a tensor [batch, heads, tokens, d].
+    ``k`` are the keys of all key heads, ``heads`` is the number of query heads. The
+    keys returned are a tensor [batch, heads, tokens, d].
     """
     group = heads // k.shape[1]
     return k.repeat_interleave(group, 1)

@@ -373,7 +373,7 @@ What is the slope before the first?
 
 
 def kinks(table):
-    """Number of kinks of the broken line through a table of biases, an int."""
+    """Number of kinks of the broken line through biases by distance, an int."""
     return int(np.count_nonzero(np.abs(np.diff(table, 2)) > 1e-9))
 
 
@@ -476,9 +476,9 @@ Where three neighbors lie on a line, there is no kink.
 def dape(s, b, w, a, u, residual):
     """Attention logits of all heads with DAPE's network, [heads, queries, keys].
 
-    ``s`` are the scaled products and ``b`` the biases, both read by the network. ``w``
-    and ``a`` are its first layer, ``u`` its last. ``residual`` adds ``b`` to the
-    logits.
+    ``s`` are the scaled products of queries and keys, and ``b`` are the biases; the
+    network reads both. ``w`` and ``a`` are weights and biases of the network's first
+    layer, ``u`` the weights of its last. ``residual`` adds ``b`` to the logits.
     """
     channels = torch.cat((s, b))
     hidden = leaky_relu(torch.einsum("kc,cij->kij", w, channels) + a[:, None, None])

@@ -12,7 +12,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def count(i, j, gate, npos):
     """CoPE's position p_ij of key j for query i if every gate is ``gate``.
 
-    ``npos`` is the number of columns of CoPE's table.
+    ``npos`` is the number of columns of CoPE's table, one for each whole position.
     """
     return sp.Min(gate * (i - j + 1), npos - 1)
 
@@ -172,7 +172,7 @@ And what is the largest position that the table has?
 def positions(logits, npos):
     """CoPE's positions p_ij from gate logits, ``[queries, keys]``; 0 for later keys.
 
-    ``npos`` is the number of columns of CoPE's table.
+    ``npos`` is the number of columns of CoPE's table, one for each whole position.
     """
     gates = np.tril(1 / (1 + np.exp(-logits)))
     counted = np.cumsum(gates[:, ::-1], axis=1)[:, ::-1]
@@ -431,9 +431,9 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 
 
 def interpolate(u, p):
-    """CoPE's value at a real position ``p`` ≥ 0, interpolated in the columns ``u``.
+    """CoPE's bias at a real position ``p`` ≥ 0, interpolated in the columns ``u``.
 
-    ``u`` is a tuple with one number for each whole position.
+    ``u`` is a tuple with the bias at each whole position, from 0 on.
     """
     p = sp.Min(p, len(u) - 1)
     low, high = sp.floor(p), sp.ceiling(p)
@@ -622,7 +622,8 @@ Then use `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
 def cope_weights(q, k, table):
     """Attention weights ``[n, n]`` of one causal CoPE head.
 
-    Content logits, gate logits and bias are divided by √d; ``table`` is CoPE's table.
+    Content logits, gate logits and bias are divided by √d; ``table`` is CoPE's table,
+    with a trained vector (a column) for each whole position.
     """
     n, d = q.shape
     causal = torch.ones(n, n, dtype=torch.bool).tril()
@@ -636,8 +637,9 @@ def cope_weights(q, k, table):
 
 
 def _head(q, k, table, *, content=1.0, gates=1.0, bias=1.0, count=None, swap=False):
-    """Weights of a CoPE head with factors of its content, gate logits and bias.
+    """Attention weights of a CoPE head, with a factor on each of its three terms.
 
+    ``content``, ``gates`` and ``bias`` multiply content logits, gate logits and bias.
     ``count`` maps the gates to positions. ``swap`` exchanges the columns below and
     above a position.
     """
@@ -708,8 +710,8 @@ def _all_logits(q, k, table, gates=None, closed=True, columns=None, beside=None)
     """Logits of a CoPE head before the causal mask, ``[queries, keys]``.
 
     ``gates`` maps logits to gates, ``columns`` maps positions to single columns of the
-    table, and ``beside(q, k)`` are the vectors that read the table. ``closed`` sets the
-    gates of later keys to 0.
+    table, and ``beside(q, k)`` are the vectors that are multiplied by the table, in
+    place of the queries. ``closed`` sets the gates of later keys to 0.
     """
     z = q @ k.T / q.shape[-1] ** 0.5
     g = z.sigmoid() if gates is None else gates(z)
@@ -964,8 +966,8 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 def kth_last(marked, k, sharp):
     """Weights ``[n]`` of the last query, which looks for the k-th last marked key.
 
-    CoPE's gates are open on the marked keys. ``sharp`` is the logit of a marked key and
-    the bias at position k.
+    CoPE's gates are open (1) on the marked keys and closed (0) on the others. ``sharp``
+    is the logit of a marked key and the bias at position k.
     """
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked
@@ -1182,8 +1184,8 @@ The positions are whole numbers: sums of marks from the end.
 def gate_gradient(gates, u, j):
     """Gradient of CoPE's bias u[p_j] with respect to the gates, by autograd.
 
-    ``gates`` has one gate of the last query for each key, ``u`` one number for each
-    column of CoPE's table.
+    ``gates`` has one gate of the last query for each key, ``u`` the bias at each whole
+    position.
     """
     gates = gates.clone().requires_grad_()
     p = gates[j:].sum().clamp(max=len(u) - 1)

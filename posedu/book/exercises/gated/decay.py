@@ -313,7 +313,7 @@ And after all $i$ keys?
 def weight_changes(z, c):
     """Largest change of an attention weight when c is added to all logits z.
 
-    One number is for softmax, one for stick-breaking.
+    Two numbers: first for softmax weights, then for stick-breaking weights.
     """
 
     def softmax(z):
@@ -495,7 +495,7 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
 
 
 def is_toeplitz(a):
-    """Return whether a[i, j], j ≤ i, depends on i − j alone, up to 1e-9."""
+    """Return whether the entries a[i, j], j ≤ i, depend on i − j alone, up to 1e-9."""
     diagonals = [np.diagonal(a, -offset) for offset in range(len(a))]
     return all(bool(np.ptp(x) <= 1e-9) for x in diagonals)
 
@@ -1116,7 +1116,8 @@ def _state(step, read=lambda q, before, after: q @ after):
 
     The exercise asks for FoX's outputs without exponential and normalizer.
     ``step(state, f, k, v)`` updates the state at each token, and
-    ``read(q, before, after)`` makes the output from the states before and after this.
+    ``read(q, before, after)`` makes the output from the states before and after the
+    update.
     """
 
     def answer(q, k, v, f):

@@ -15,7 +15,7 @@ from posedu.numpy.gated import forget_bias
 
 
 def share_left(f, i, j):
-    """Share of key j that the forget gates f leave at query i ≥ j."""
+    """Share of key j's unnormalized weight that the gates f leave at query i ≥ j."""
     return sp.Mul(*f[j + 1 : i + 1])
 
 
@@ -1293,14 +1293,18 @@ def keys_holding(log_f, share):
 
 
 def _shares_left(log_f):
-    """Share of each key, oldest first, that FoX's gates leave at the last query."""
+    """Share of each key's unnormalized weight that FoX's gates leave at the last query.
+
+    The oldest key is first.
+    """
     return np.exp(forget_bias(log_f)[-1])
 
 
 def _keys_holding(shares, share):
     """Number of last entries that hold the part ``share`` of the sum of ``shares``.
 
-    An entry is what the gates leave of one key; the newest key is last.
+    An entry is the share of one key's unnormalized weight that FoX's gates leave; the
+    newest key is last.
     """
     cumulative = np.cumsum(shares[::-1])
     return int((cumulative < share * cumulative[-1]).sum() + 1)

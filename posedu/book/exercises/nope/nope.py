@@ -519,8 +519,8 @@ def _counted(make, row=-1):
     """Make a wrong answer (a function) to the exercise ``token_weights``.
 
     The exercise asks for the weights of input tokens after layers of averaging. The
-    answer is a row of ``make(ones, count, layers)``: ones are a square matrix, count
-    are the numbers of tokens up to each token.
+    answer is row ``row`` of the matrix ``make(ones, count, layers)``, where ``ones`` is
+    a square matrix of ones and ``count`` has the number of tokens up to each token.
     """
 
     def answer(tokens, layers):

@@ -12,10 +12,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def column(i, j, queries, keys):
-    """Return the column with key j's product in row i of a table by distance.
+    """Return the column of key j's product in row i of a table [query, distance].
 
-    Row i of the table has query i's products with the vectors of all distances. Column
-    0 is the largest distance, ``keys`` − 1.
+    Row i of the table has query i's products with the vectors of all distances, a
+    column for each. Column 0 is the largest distance, ``keys`` − 1.
     """
     return j - i + queries - 1
 
@@ -413,8 +413,8 @@ def _deberta(to=None, back=None, terms=(1, 1, 1), root=3, swap=False, of_query=F
 
     The exercise asks for DeBERTa's logits. ``to(t, half)`` and ``back(t, half)`` map
     offsets to rows of the two position tables, and ``of_query`` takes the content key
-    of the query's token. ``terms`` weights the three terms, ``root`` replaces 3 under
-    the root, and ``swap`` exchanges the tables.
+    of the query's token in place of the key's own token. ``terms`` weights the three
+    terms, ``root`` replaces 3 under the root, and ``swap`` exchanges the tables.
     """
 
     def clip(t, half):
@@ -712,8 +712,9 @@ Where does the segment of token $t$ begin?
 def untie(content, positional, theta, d):
     """Return TUPE-A's logits of one head, ``[tokens, tokens]``, first token untied.
 
-    ``content`` and ``positional`` are products, not divided by anything; ``theta``
-    holds the two trained numbers.
+    ``content`` and ``positional`` are products of contents and of positions, not
+    divided by anything. ``theta`` has the two trained numbers that replace the
+    positional logits of the first token.
     """
     z = positional / np.sqrt(2 * d)
     z[:, 0] = theta[1]

@@ -289,8 +289,8 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 def diagonal(f, u, v):
     """Return how far a pair's score is from a sum over columns and rows, in SymPy.
 
-    With the score s at an offset this is s(u, v) + s(0, 0) − s(u, 0) − s(0, v); ``f``
-    is the pair's frequency vector.
+    With the score s at an offset of u columns and v rows this is s(u, v) + s(0, 0) −
+    s(u, 0) − s(0, v); ``f`` is the pair's frequency vector, a frequency for each axis.
     """
     across, down = f[0] * u, f[1] * v
     return sp.sin(across + down) - sp.sin(across) - sp.sin(down)

@@ -248,8 +248,8 @@ A matrix has $b^2$ numbers, and a multiplier is one number for each axis and blo
 def ld_generators(matrices, multipliers):
     """Return the generators of ComRoPE-LD, ``[axes, blocks, b, b]``.
 
-    ``matrices`` are trained, one for each block; ``multipliers`` are
-    ``[axes, blocks]``.
+    ``matrices`` are the trained matrices P, one for each block; ``multipliers``,
+    ``[axes, blocks]``, are trained factors.
     """
     skew = matrices - matrices.swapaxes(-1, -2)
     return multipliers[:, :, None, None] * skew
@@ -262,7 +262,8 @@ def _ld_case(axes, blocks, b):
 def _generators(skew):
     """Make a wrong answer (a function) to the exercise ``ld_generators``.
 
-    The exercise asks for ComRoPE-LD's generators. ``skew(P)`` replaces P − Pᵀ.
+    The exercise asks for ComRoPE-LD's generators. ``skew(P)`` replaces P − Pᵀ, where P
+    are the trained matrices of the blocks.
     """
     return lambda p, t: t[:, :, None, None] * skew(p)
 

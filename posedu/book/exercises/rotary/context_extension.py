@@ -299,8 +299,9 @@ def _yarn(
 
     The exercise asks for YaRN's frequencies. ``ends`` round the two ends of the ramp,
     and ``hold(d)`` are the bounds of the ends. ``turn``, ``times`` and ``turns`` are
-    numbers in their formula. ``ramp`` maps a pair's turns in training to its gamma, and
-    ``blend(gamma, omega, factor)`` the blend of frequencies.
+    numbers in the formula of the ends. ``ramp`` maps a pair's turns in training to
+    gamma, the share of the unscaled frequency ω in the new one, and
+    ``blend(gamma, omega, factor)`` is the new frequency.
     """
 
     def answer(d, base, trained, factor):
@@ -781,7 +782,8 @@ There are two factors, one for the time of caching and one for now.
 def error_and_bound(d, base):
     """Return the error of linear interpolation of a score, and a bound on the error.
 
-    Both are floats. The score is interpolated half way between the offsets 0 and 1.
+    Both are floats. The score, that of RoPE, is interpolated half way between the
+    offsets 0 and 1.
     """
     omega = base ** (-np.arange(0, d, 2) / d)
     ends = (len(omega) + np.cos(omega).sum()) / 2

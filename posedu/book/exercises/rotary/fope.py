@@ -236,10 +236,10 @@ Does the length of every vector change by the same factor?
 
 
 def series(positions, omega, coefficients):
-    """Return FoPE's C_p(x) for each position and pair: Σ_l cos(ω_l x) c_lp.
+    """Return FoPE's sum of cosines C_p(x) at each position: Σ_l cos(ω_l x) c_lp.
 
-    ``omega`` are the frequencies ω_l of all waves, ``coefficients`` are c,
-    ``[waves, pairs]``.
+    The sums are ``[positions, pairs]``. ``omega`` are the frequencies ω_l of all waves,
+    ``coefficients`` are c, ``[waves, pairs]``.
     """
     return np.cos(positions[:, None] * omega) @ coefficients
 
@@ -362,8 +362,8 @@ First the waves, `[n, waves]`, then one matrix product.
 def pad(c, s, pairs):
     """Append the slow pairs, which are not rotated, to FoPE's tables C and S.
 
-    Both tables have a row for each position and a column for each pair. The two
-    returned tables have ``pairs`` columns.
+    C and S stand in place of RoPE's cosines and sines. Both tables have a row for each
+    position and a column for each pair. The two returned tables have ``pairs`` columns.
     """
     missing = pairs - c.shape[1]
     ones, zeros = np.ones((len(c), missing)), np.zeros((len(c), missing))
@@ -608,7 +608,7 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
 def spread(scores):
     """Return the largest spread of scores along a diagonal i − j = const ≥ 0.
 
-    A spread is the maximum minus the minimum.
+    ``scores`` are [queries, keys]; a spread is the maximum minus the minimum.
     """
     n = len(scores)
     return max(np.ptp(np.diag(scores, -offset)) for offset in range(n))

@@ -810,7 +810,8 @@ def _errors_with(
     ``scale(d)`` divides the logits, ``share(logits)`` is the softmax,
     ``shift(old, new)`` is the rotation of moved keys, ``size`` makes one number of the
     errors. Without ``query`` the query is not rotated. ``query_position(old, new)`` is
-    the query's position, and ``cached_position`` that with cached keys.
+    the query's position, and ``cached_position(old, new)``, if given, is the query's
+    position for stale and for moved keys.
     """
 
     def answer(q, keys, old, new, frequencies):

@@ -462,10 +462,11 @@ Take the coordinate of each pair's axis: an array can index columns.
 
 
 def axes_of_pairs(rotated):
-    """Return the axis that each pair of an M-RoPE code looks at: integers, ``[d/2]``.
+    """Return the axis whose coordinate rotates each pair in somebody's M-RoPE code.
 
-    Row a of ``rotated`` is what the code makes of a vector of ones at the position
-    whose coordinate a is 1 and whose other coordinates are 0.
+    The axes are integers, ``[d/2]``. Row a of ``rotated`` is what the code makes of a
+    vector of ones at the position whose coordinate a is 1 and whose other coordinates
+    are 0.
     """
     pairs = rotated.shape[1] // 2
     distance = np.hypot(rotated[:, :pairs] - 1, rotated[:, pairs:] - 1)
@@ -682,8 +683,8 @@ def _exponential(a):
 def circulant_frequencies(c):
     """Return the frequencies of the waves that a circulant generator rotates.
 
-    ``c`` is the first column of C, and the generator is C − Cᵀ. The waves are m = 1, …,
-    d/2 − 1, so the shape is ``[d/2 − 1]``.
+    ``c`` is the first column of the circulant matrix C, and the generator is C − Cᵀ.
+    The waves are m = 1, …, d/2 − 1, so the shape is ``[d/2 − 1]``.
     """
     d = len(c)
     return -2 * np.fft.rfft(c).imag[1 : d // 2]

@@ -406,8 +406,9 @@ def _moves_together(answer, x, positions, layout):
 def _rope_put(x, positions, layout, put):
     """Apply RoPE, but let a function put the rotated members of the pairs in place.
 
-    ``put(y, a, b, first, second)`` gets a copy y of x, the features a and b of the
-    pairs, and their rotated members; it returns the rotated array.
+    ``put(y, a, b, first, second)`` gets a copy y of x, the indices a and b of the
+    pairs' features, and the rotated first and second members of the pairs. ``put``
+    returns the rotated array.
     """
     d = x.shape[-1]
     a, b = pairs(d, layout=layout)

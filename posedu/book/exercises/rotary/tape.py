@@ -217,7 +217,8 @@ Write both products as sums.
 def attention_update(weights, z, mixing):
     """Return TAPE's positions after attention, complex, [tokens, heads, pairs].
 
-    ``z`` are the positions before, and ``mixing`` mixes the heads.
+    ``z`` are the positions before attention. The matrix ``mixing``, [heads, heads],
+    mixes the attention outputs of the heads.
     """
     attended = np.einsum("hij,jhp->ihp", weights, z)
     return z + np.einsum("hg,igp->ihp", mixing, attended)
@@ -575,7 +576,8 @@ def next_block(logits, cached, new, mixing):
     """Return the new token's TAPE block for the next layer, [heads, 2, pairs].
 
     A block holds a token's position. ``cached`` are the earlier tokens' blocks, ``new``
-    is the new token's, ``mixing`` mixes the heads.
+    is the new token's block before the update. The matrix ``mixing``, [heads, heads],
+    mixes the attention outputs of the heads.
     """
     every = torch.cat((cached, new[None]))
     attended = torch.einsum("hj,jhcp->hcp", logits.softmax(-1), every)
@@ -744,7 +746,8 @@ def attended_token(tokens, source, amount):
     """Return the index of the key with the largest score in the next layer, an int.
 
     The last of ``tokens`` tokens has added ``amount`` times the position of token
-    ``source`` to its own. The head looks one position after the sum.
+    ``source`` to its own. The head's query stands one position
+    after the sum of the two.
     """
     omega = 10000.0 ** (-np.arange(16) / 16)
     z = np.exp(1j * omega * np.arange(tokens)[:, None])
@@ -768,9 +771,10 @@ def _attended_with(
     """Make a wrong answer (a function) to the exercise ``attended_token``.
 
     The exercise asks for the key with the largest score. ``own(z, source, amount)`` is
-    the last token's position after the update, ``ahead`` how many positions after it
-    the head looks. ``keys`` selects tokens, ``conjugate``, ``size`` and ``best`` are
-    the steps from products to the index, and ``omega`` are the frequencies.
+    the last token's position after the update, ``ahead`` by how many positions the
+    head's query is moved on from there. ``keys`` selects tokens, ``conjugate``,
+    ``size`` and ``best`` are the steps from products to the index, and ``omega`` are
+    the frequencies.
     """
 
     def answer(tokens, source, amount):

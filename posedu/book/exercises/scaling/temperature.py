@@ -120,8 +120,9 @@ What are the odds of the key against all others together?
 def first_step(length, counts):
     """Return the first position whose attention temperature is above 1, an int.
 
-    ``length`` is L in the temperature 1 + α log(1 + ⌊n/L⌋). ``counts`` says what n is:
-    "tokens" (Llama 4) or "positions" (Ministral 3).
+    ``length`` is L in the temperature 1 + α log(1 + ⌊n/L⌋). ``counts`` says what n is
+    at position i: the number of tokens, i + 1 ("tokens", Llama 4), or i itself
+    ("positions", Ministral 3).
     """
     return length - 1 if counts == "tokens" else length
 
@@ -351,8 +352,8 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
 def tokens_seen(layers, tokens):
     """Return on how many tokens each output of a stack of layers can depend.
 
-    The result has the shape [tokens], integers. ``layers`` are pairs of a kind
-    ("window", "chunks" or "full") and a size.
+    The numbers are integers, [tokens]. ``layers`` are pairs of a kind of attention
+    ("window", "chunks" or "full") and the size of the window or the chunks.
     """
     i = np.arange(tokens)
     offsets = i[:, None] - i

@@ -102,7 +102,9 @@ def draw(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> tuple[Encoding, Tokens]:
-    """Return an encoding module with random parameters, and random q, k and v.
+    """Return an encoding module with random parameters, and tokens with random q, k, v.
+
+    ``name`` is a key of ``MATCHES``, which has the encoding's configuration.
 
     Scaled inner products and all parameters have standard deviation 1, except for a
     projection's weights, where it is one over the root of the projection's width.
@@ -205,10 +207,9 @@ def refusals(
 ) -> dict[str, str]:
     """Return the reasons why libraries cannot be compared, by the library's name.
 
-    A library may be missing, or may compute something else than the reference
-    implementation: it agrees in fewer than half of the digits of float32.
-    ``libraries`` maps names to functions that prepare a library's attention with the
-    encoding's parameters.
+    A library cannot be compared if it is missing, or if it agrees with the reference
+    implementation in fewer than half of the digits of float32. ``libraries`` maps names
+    to functions that prepare a library's attention with the encoding's parameters.
     """
     encoding, tokens = draw(name, **CHECKED, device=device)
     rows, exact = exact_rows(name, encoding, tokens)

@@ -94,7 +94,7 @@ LIBRARIES: dict[str, Callable[[int, torch.device], Peer]] = {
 
 
 def _missing(device: torch.device) -> dict[str, str]:
-    """Return the libraries that cannot be imported, and their import errors."""
+    """Return the import error of each library that cannot be imported, by library."""
     reasons = {}
     for library, make in LIBRARIES.items():
         try:
@@ -156,7 +156,7 @@ def time_rope(
     save_to: str | Path | None = None,
     keep: bool = False,
 ) -> Timing:
-    """Time RoPE on q and k ``[1, heads, L, d]``, ours and the libraries', forward.
+    """Time the forward of posedu's and libraries' RoPE on q and k ``[1, heads, L, d]``.
 
     In the task ``rotate``, tables of cosines and sines are made beforehand; the limit,
     to whose time all are compared, is a copy of q and k, and ``a fresh copy`` shows the

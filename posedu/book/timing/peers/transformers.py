@@ -1,9 +1,10 @@
 """Attention modules of the library transformers, with parameters of our encodings.
 
-Each function takes our encoding and the tokens, and returns functions that call a
-module of the library, by the library's kernel: ``"sdpa"`` or ``"eager"``. The module's
-projections are replaced, so that they return the given queries, keys and values.
-Everything that the library makes once for all layers is made beforehand.
+Each function takes our encoding module and the tokens, which hold queries, keys and
+values. It returns functions without arguments that call an attention module of the
+library, by the library's kernel: ``"sdpa"`` or ``"eager"``. The module's projections
+are replaced, so that they return the given queries, keys and values. Everything that
+the library makes once for all layers is made beforehand.
 """
 
 from typing import Any
@@ -31,10 +32,10 @@ class Given(nn.Module):
 
 
 def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """Return BLOOM's attention as a function, by kernel (``"eager"`` alone).
+    """Return a function that computes BLOOM's attention with ``encoding``'s slopes.
 
-    The ALiBi tensor is made beforehand. BLOOM's attention also adds a residual, here
-    zeros.
+    It is the only value of a dict, under the library's kernel ``"eager"``. The ALiBi
+    tensor is made beforehand. BLOOM's attention also adds a residual, here zeros.
     """
     from transformers import BloomConfig
     from transformers.models.bloom import modeling_bloom as library
@@ -52,10 +53,11 @@ def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """Return T5's decoder attention as functions, by kernel.
+    """Return functions that compute T5's decoder attention with ``encoding``'s table.
 
-    The bias is made beforehand, because T5 itself makes it in the first layer only and
-    shares it with later layers.
+    They are in a dict under the library's kernels ``"sdpa"`` and ``"eager"``. The bias
+    is made beforehand, because T5 itself makes it in the first layer only and shares it
+    with later layers.
     """
     from transformers import T5Config
     from transformers.models.t5.modeling_t5 import T5Attention
@@ -85,9 +87,11 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 
 
 def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
-    """Return wav2vec2-BERT's attention as functions, by kernel.
+    """Return functions that compute wav2vec2-BERT's attention with Shaw's vectors.
 
-    Its relative vectors of keys are Shaw's; it has none of values.
+    They are in a dict under the library's kernels ``"sdpa"`` and ``"eager"``. The
+    relative vectors of keys are those of ``encoding``; wav2vec2-BERT has none of
+    values.
     """
     from transformers import Wav2Vec2BertConfig
     from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as library
@@ -115,10 +119,11 @@ def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
 
 
 def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
-    """Return XLNet's bidirectional attention as a function, by kernel.
+    """Return a function that computes XLNet's bidirectional attention.
 
-    The only kernel is ``"eager"``. The sinusoids are made beforehand, their projection
-    W_R r in every call.
+    It is the only value of a dict, under the kernel ``"eager"``, and has the parameters
+    of ``encoding``. The sinusoids are made beforehand, their projection W_R r in every
+    call.
     """
     from transformers import XLNetConfig, XLNetModel
 
@@ -143,10 +148,11 @@ def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
 
 
 def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
-    """Return DeBERTa-v2's attention as a function, by kernel (``"eager"`` alone).
+    """Return a function that computes DeBERTa-v2's attention.
 
-    Queries and keys have separate projections of the table of position vectors. The
-    table and the row index of each offset are made beforehand.
+    It is the only value of a dict, under the kernel ``"eager"``, and has the parameters
+    of ``encoding``. Queries and keys have separate projections of the table of position
+    vectors. The table and the row index of each offset are made beforehand.
     """
     from transformers import DebertaV2Config
     from transformers.models.deberta_v2 import modeling_deberta_v2 as library
@@ -179,9 +185,10 @@ def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """Return Inkling's global attention as functions, by kernel.
+    """Return functions that compute Inkling's global attention.
 
-    Norms and convolutions are left out.
+    They are in a dict under the library's kernels ``"sdpa"`` and ``"eager"``, and have
+    the parameters of ``encoding``. Norms and convolutions are left out.
     """
     from transformers.models.inkling import InklingTextConfig
     from transformers.models.inkling.modeling_inkling import InklingAttention

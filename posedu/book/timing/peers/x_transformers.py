@@ -1,9 +1,10 @@
 """Attention of the library x-transformers, with parameters of our encodings.
 
-Each function takes our encoding and the tokens, and returns functions that compute the
-library's attention, by the library's kernel: ``"flash"`` or ``"eager"``. The library
-makes its bias in every layer, except for ALiBi's, which it caches. Logits are scaled as
-ours are, by the library's own keyword.
+Each function takes our encoding module and the tokens, which hold queries, keys and
+values. It returns functions without arguments that compute the library's attention, by
+the library's kernel: ``"flash"`` or ``"eager"``. The library makes its bias in every
+layer, except for ALiBi's, which it caches. Logits are scaled as ours are, by the
+library's own keyword.
 """
 
 from collections.abc import Callable
@@ -16,9 +17,10 @@ from posedu.torch.encoding import Tokens
 
 
 def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """Return x-transformers' attention with ALiBi as functions, by kernel.
+    """Return functions that compute x-transformers' attention with ALiBi.
 
-    The library caches the bias.
+    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The library caches
+    the bias.
     """
     from x_transformers.x_transformers import AlibiPositionalBias
 
@@ -28,9 +30,10 @@ def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """Return x-transformers' attention with T5's bias as functions, by kernel.
+    """Return functions that compute x-transformers' attention with T5's bias.
 
-    The bias is that of causal attention.
+    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The bias is that
+    of causal attention, with the table of ``encoding``.
     """
     from x_transformers.x_transformers import RelativePositionBias
 
@@ -47,10 +50,11 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """Return x-transformers' attention with Inkling's bias as functions, by kernel.
+    """Return functions that compute x-transformers' attention with Inkling's bias.
 
-    The library calls the bias a relative projection. Its own additive bias, which the
-    library can add to that projection, is left out.
+    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The library calls
+    the bias a relative projection. Its own additive bias, which the library can add to
+    that projection, is left out.
     """
     from x_transformers.x_transformers import RelativeProjPositionalBias
 
@@ -68,9 +72,10 @@ def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
 def _calls_with_bias(
     encoding: Encoding, tokens: Tokens, bias: Callable[[], Tensor]
 ) -> dict[str, Run]:
-    """Return x-transformers' causal attention as functions, by kernel (flash, eager).
+    """Return functions that compute x-transformers' causal attention with a bias.
 
-    ``bias`` returns the bias of all logits; it is called in every call.
+    They are in a dict under the kernels ``"flash"`` and ``"eager"``. Every call calls
+    ``bias``, which returns the bias of all logits.
     """
     from x_transformers.attend import Attend
 

@@ -1,0 +1,110 @@
+"""Memory of every encoding's layer: O(L) under every mask, or its docstring says L²."""
+
+import inspect
+
+import pytest
+import torch
+
+from posedu.book.timing import peak_memory
+from posedu.catalog import CATALOG
+from posedu.torch import Attention, KVCache, Transformer, tiled_attention
+
+HEADS, KV_HEADS, D = 4, 2, 16
+SHORT, LONG = 512, 1024  # tokens
+CPU = torch.device("cpu")
+SAID = "O(L²) memory"
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+def layer_of(name):
+    """A layer by its default route, with grouped queries where the encoding allows."""
+    entry = CATALOG[name]
+    variant = entry.variants[0]
+    d = -(-D // entry.divisor(variant)) * entry.divisor(variant)
+    torch.manual_seed(0)
+    module = entry.make(variant, d=d, heads=HEADS)
+    if entry.kind == "block":
+        return module, module
+    options = dict(encoding=module, kv_heads=KV_HEADS)
+    try:
+        if entry.of_model:
+            return module, Transformer(HEADS * d, HEADS, 1, **options)
+        return module, Attention(HEADS * d, HEADS, **options)
+    except ValueError:  # parameters for each key-value head
+        return module, Attention(HEADS * d, HEADS, encoding=module)
+
+
+def inputs(layer, name, tokens):
+    """Vectors, and positions where the encoding has no default ones for so many."""
+    entry = CATALOG[name]
+    x = torch.randn(1, tokens, layer.d_model)
+    if entry.axes is not None:
+        return x, torch.randint(0, 99, (tokens, entry.axes))
+    return x, torch.arange(tokens) % 6 if name in TABLES else None
+
+
+def plain(layer, name, n):
+    return layer(*inputs(layer, name, n))
+
+
+def padded(layer, name, n):
+    padding = torch.arange(n)[None] < n // 3
+    return layer(*inputs(layer, name, n), key_padding_mask=padding)
+
+
+def packed(layer, name, n):
+    return layer(*inputs(layer, name, n), segments=torch.arange(n)[None] // 100)
+
+
+def windowed(layer, name, n):
+    attention = layer.blocks[0].attention if isinstance(layer, Transformer) else layer
+    attention.window = n // 4
+    return layer(*inputs(layer, name, n))
+
+
+def in_chunks(layer, name, n):
+    """The first half of the tokens into a cache, then the other half onto it."""
+    x, positions = inputs(layer, name, n)
+    is_model = isinstance(layer, Transformer)
+    cache = {"caches": layer.caches()} if is_model else {"cache": KVCache()}
+    for half in (slice(n // 2), slice(n // 2, n)):
+        at = None if positions is None else positions[half]
+        out = layer(x[:, half], at, **cache)
+    return out
+
+
+TASKS = [plain, padded, packed, windowed, in_chunks]
+TABLES = ("random", "learned", "learned-per-layer", "tupe")  # of six positions
+OTHERS = ("tape", "floater")  # positions of every layer; positions by an ODE, slowly
+NAMES = [name for name in CATALOG if name not in OTHERS]
+
+
+def growth(name, task, is_trained):
+    """The factor by which twice as many tokens take more memory."""
+    layer = layer_of(name)[1]
+
+    def run(n):
+        with torch.set_grad_enabled(is_trained):
+            out = task(layer, name, n)
+            if is_trained:
+                out.sum().backward()
+
+    less, more = (peak_memory(lambda n=n: run(n), CPU) for n in (SHORT, LONG))
+    return more / less
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_is_linear_or_the_docstring_says_quadratic(name):
+    is_quadratic = SAID in inspect.getdoc(type(layer_of(name)[0]))
+    for task in TASKS:
+        for is_trained in (False, True):
+            factor = growth(name, task, is_trained)
+            assert (factor > 3) is is_quadratic, (task.__name__, is_trained, factor)
+
+
+def test_a_mask_of_all_pairs_is_seen(monkeypatch):
+    """Mutant: one mask for all queries, as before there were tiles."""
+    monkeypatch.setattr(tiled_attention, "_ROWS", 10**9)
+    assert growth("rope", padded, False) > 3
+    assert growth("t5", padded, False) > 3
