@@ -3,8 +3,9 @@
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
+from torch.compiler import is_compiling
 
-from posedu.torch._tensors import can_read, is_wrapped
+from posedu.torch._tensors import is_wrapped
 
 
 class Reserve:
@@ -56,7 +57,7 @@ def grown(
     is new and has no reserved memory (``None``). Otherwise it is a view of ``reserve``,
     or of new memory for ``capacity`` entries, by default twice as many as there are.
     """
-    if torch.is_grad_enabled() or any(map(_is_special, (t, new))):
+    if torch.is_grad_enabled() or new.is_meta or is_compiling() or is_wrapped(new):
         return torch.cat((t, new), axis), None
     total = t.shape[axis] + new.shape[axis]
     if reserve is None or not reserve.can_extend(t, new.shape[axis]):
@@ -65,11 +66,3 @@ def grown(
         reserve.append(t)
     reserve.append(new)
     return reserve.newest(total), reserve
-
-
-def _is_special(t: Tensor) -> bool:
-    """Return whether the memory of ``t`` cannot be written.
-
-    That is so on "meta", under a compiler and in transforms of ``torch.func``.
-    """
-    return not can_read(t) or is_wrapped(t)

@@ -195,9 +195,10 @@ def as_positions(
                 f"{reader} needs positions [{tokens}, {last}] or "
                 f"[{batch}, {tokens}, {last}], got none"
             )
-        positions = start + torch.arange(like.shape[-2], device=like.device)
-    positions = from_list(positions, like.device)
-    require_positions(positions, like)
+        positions = torch.arange(start, start + like.shape[-2], device=like.device)
+    else:
+        positions = from_list(positions, like.device)
+        require_positions(positions, like)
     if isinstance(positions, range):
         positions = as_tensor(positions, like.device)
     batch, tokens = like.shape[0], like.shape[-2]

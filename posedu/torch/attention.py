@@ -459,9 +459,10 @@ class Attention(nn.Module):
         q, k = self.q(x), self.k(x)
         if self.qk_norm == "projection":
             q, k = self._normalized(q, k)
-        q = q.unflatten(-1, (self.heads, self.d)).transpose(1, 2)
-        k = k.unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
-        v = self.v(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
+        tokens = x.shape[:2]
+        q = q.reshape(*tokens, self.heads, self.d).transpose(1, 2)
+        k = k.reshape(*tokens, self.kv_heads, self.d).transpose(1, 2)
+        v = self.v(x).reshape(*tokens, self.kv_heads, self.d).transpose(1, 2)
         if self.qk_norm == "head":
             q, k = self._normalized(q, k)
         return q, k, v, {}

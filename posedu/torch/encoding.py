@@ -186,9 +186,11 @@ class Encoding(nn.Module):
 
         Hooks are the methods by which an encoding acts on attention or on a model.
         """
+        if hook in self.hooks:
+            return True
         if hook not in _HOOKS:
             raise ValueError(f"hook must be one of {', '.join(_HOOKS)}, got {hook!r}")
-        return hook in self.hooks
+        return False
 
     @property
     def needs_positions(self) -> bool:

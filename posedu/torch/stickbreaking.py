@@ -387,8 +387,8 @@ class StickBreaking(Encoding):
 
     Stick-breaking replaces the softmax: each key, from the newest on, takes a share of
     the weight that newer keys leave; the rest is the remaining stick. Routes (code
-    paths that compute attention): ``"eager"`` (default) and ``"fused"``, which works in
-    tiles with O(L) memory.
+    paths that compute attention): ``"eager"`` (default), which takes O(L²) memory, and
+    ``"fused"``, which works in tiles and takes O(L).
 
     Parameters
     ----------

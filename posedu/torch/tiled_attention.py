@@ -121,12 +121,14 @@ def grouped_sdpa(
     have more features than values, or fewer, zeros are appended, since the kernel for
     unequal numbers has queries × keys weights.
     """
-    group, queries, d_v = q.shape[1] // k.shape[1], q.shape[2], v.shape[-1]
+    (batch, heads, queries), d_v = q.shape[:3], v.shape[-1]
+    group = heads // k.shape[1]
     if queries == 1:
-        q = _rows_of_group(q, group)
-        mask = None if mask is None else _rows_of_group(mask, group)
+        if group > 1:
+            q = _rows_of_group(q, group)
+            mask = None if mask is None else _rows_of_group(mask, group)
         out = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-        return out.unflatten(2, (group, 1)).flatten(1, 2)
+        return out.reshape(batch, heads, 1, d_v)
     if group > 1 and mask is not None and not q.is_cpu:  # no such kernel on a GPU
         k, v, group = *(t.repeat_interleave(group, 1) for t in (k, v)), 1
     width = max(q.shape[-1], d_v)
@@ -147,7 +149,7 @@ def _rows_of_group(t: Tensor, group: int) -> Tensor:
     """
     if t.shape[1] == 1:
         return t
-    return t.unflatten(1, (t.shape[1] // group, group)).flatten(2, 3)
+    return t.reshape(t.shape[0], t.shape[1] // group, group, t.shape[3])
 
 
 def attend_within(

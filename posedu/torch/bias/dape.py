@@ -32,10 +32,10 @@ class DAPE(Encoding):
     """DAPE: logits S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
     S are the scaled products of all heads, B their biases. f has one hidden layer of
-    leaky ReLUs (0.01). For each query f reads as many neighboring keys as its kernel
-    is wide: one in the first version, three in the second. Hidden units are computed
-    for a tile of queries at a time, and again for the gradient, never for all queries ×
-    keys at once. Equation ``def-dape``.
+    leaky ReLUs (0.01). For each query f reads as many neighboring keys as its kernel is
+    wide: one in the first version, three in the second. Hidden units are computed for a
+    tile of queries at a time, and again for the gradient, never for all queries × keys
+    at once. Attention takes O(L²) memory. Equation ``def-dape``.
 
     Parameters
     ----------

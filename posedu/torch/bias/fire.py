@@ -26,7 +26,7 @@ class FIRE(Encoding):
     with a kink for each hidden unit. It is evaluated in this form, so that no hidden
     units are computed for queries × keys. Up to the threshold ℓ the bias depends on the
     distance alone, and costs O(L). One module that serves every layer is the paper's
-    FIRE-S. Equation ``def-fire``.
+    FIRE-S. Attention takes O(L²) memory. Equation ``def-fire``.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ class CoPE(Encoding):
 
     The position p_ij of key j for query i is the sum of the gates σ(gate logit) of the
     keys from j to i, both included, at most npos − 1; the bias is the query's inner
-    product with a trained vector e[p], interpolated between whole numbers. Equation
-    ``def-cope``.
+    product with a trained vector e[p], interpolated between whole numbers. Attention
+    takes O(L²) memory. Equation ``def-cope``.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class DeBERTa(Encoding):
     O(L²), which are read along diagonals. A single query is multiplied with all rows of
     the table, and each key with the one row of its offset. For other positions, queries
     and keys are multiplied with every row of the table, and the product for each
-    (query, key) pair is looked up.
+    (query, key) pair is looked up. Attention takes O(L²) memory.
 
     Parameters
     ----------

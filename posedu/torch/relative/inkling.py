@@ -34,8 +34,8 @@ class Inkling(OffsetTable):
 
     The bias belongs to query i. P, the distance basis, has d_rel learned numbers for
     each distance. There is no paper on Thinking Machines' Inkling; this follows
-    ``models/inkling/modeling_inkling.py`` of transformers 5.23.0. Equation
-    ``def-inkling``.
+    ``models/inkling/modeling_inkling.py`` of transformers 5.23.0. Attention takes O(L²)
+    memory. Equation ``def-inkling``.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ class MusicTransformer(OffsetTable):
     """Music Transformer: relative attention of a decoder (arXiv 1809.04281 eq. 3).
 
     A trained vector for the offset of each (query, key) pair is added to the key.
-    Equation ``def-music``.
+    Attention takes O(L²) memory. Equation ``def-music``.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from posedu.torch.relative.offset_table import OffsetTable, optional_table
 class Shaw(OffsetTable):
     """Relative position vectors of keys and values (arXiv 1803.02155 eq. 3 and 4).
 
-    Equation ``def-shaw``.
+    Attention takes O(L²) memory. Equation ``def-shaw``.
 
     Parameters
     ----------

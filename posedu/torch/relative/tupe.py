@@ -23,6 +23,7 @@ class TUPE(Encoding):
 
     One module serves every layer of a model. Its bias is independent of the content: a
     matrix for each head, 4 heads L² bytes in float32, serves all sequences of a batch.
+    Attention takes O(L²) memory.
 
     Parameters
     ----------

@@ -24,7 +24,8 @@ class SelfExtend(Encoding):
 
     Keys are cached before rotation. A key is rotated in two ways, or a query in three,
     and each (query, key) pair takes the product that its offset needs. No tensor of
-    queries · keys · d numbers is made. Equation ``def-cache-extended``.
+    queries · keys · d numbers is made. Attention takes O(L²) memory. Equation
+    ``def-cache-extended``.
 
     Parameters
     ----------

@@ -26,7 +26,8 @@ class TAPE(Encoding):
     position is two numbers c and s of each head and pair; c² + s² = 1 in the first
     layer alone. Give one module to a :class:`posedu.torch.transformer.Transformer` for
     all layers, or one to each and the first as ``input``. An untrained TAPE is RoPE in
-    every layer. Equations ``def-tape-start`` to ``def-tape-mlp``.
+    every layer. Attention takes O(L²) memory. Equations ``def-tape-start`` to
+    ``def-tape-mlp``.
 
     Parameters
     ----------
