@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from posedu._arguments import require_choice
+from posedu._arguments import require_choice, require_dimension
 from posedu._result_table import Folded, SavedTable, reading
 from posedu.catalog import CATALOG, EncodingRecord
 from posedu.crosscheck import attention_hooks, autocast, features, sampled_positions
@@ -39,6 +39,8 @@ class CrossCheck(SavedTable):
     failed
         In a saved result: each mode (way to run PyTorch) that raised an error, and the
         error.
+    scope
+        Which of the encoding's catalog configurations were compared, if not all.
     """
 
     name: str
@@ -46,6 +48,7 @@ class CrossCheck(SavedTable):
     redrawn: int = 0
     made: dict[str, Any] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    scope: str = ""
 
     @property
     def ok(self) -> bool:
@@ -74,6 +77,7 @@ class CrossCheck(SavedTable):
             line = (
                 f"✓ The implementations of {self.title} agree: of {cases} comparisons"
             )
+            line += f" in {self.scope}" if self.scope else ""
             line += f" none uses more than {fullest:.0%} of its bound."
         else:
             outside = sum(not row.ok for row in self.results) + len(self.failed)
@@ -106,6 +110,8 @@ class CrossCheck(SavedTable):
         derivative. A mode is a way in which PyTorch is run.
         """
         text = f"Implementations of {self.title} compared with each other"
+        if self.scope:
+            text += f" in {self.scope} (the tests compare all)"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
         if self.made:
@@ -142,8 +148,9 @@ def crosscheck(
     modes: Sequence[str] = ("eager",),
     devices: Sequence[torch.device] | None = None,
     seed: int = 0,
+    configurations: int | None = None,
 ) -> CrossCheck:
-    """Compare the implementations of an encoding in all its catalog configurations.
+    """Compare the implementations of an encoding in its catalog configurations.
 
     A configuration is a set of the encoding's options. The comparisons are repeated for
     every dtype and device.
@@ -170,13 +177,16 @@ def crosscheck(
         takes part if the CPU is among the devices.
     seed
         Seed of the random inputs, parameters and gradients.
+    configurations
+        How many configurations are compared, from the first of the catalog on. Default:
+        all, as in the tests.
 
     Raises
     ------
     KeyError
         The catalog has no such name.
-    ValueError
-        A mode is unknown.
+    TypeError, ValueError
+        A mode is unknown; ``configurations`` is no positive integer.
     """
     if not isinstance(name, str) or name not in CATALOG:
         raise KeyError(
@@ -186,14 +196,19 @@ def crosscheck(
     for mode in modes:
         require_choice("modes", mode, MODES)
     encoding = CATALOG[name]
+    variants, scope = encoding.variants, ""
+    if configurations is not None:
+        variants = variants[: require_dimension("configurations", configurations, 1)]
+    if len(variants) < len(encoding.variants):
+        scope = f"{len(variants)} of {len(encoding.variants)} configurations"
     compare = _comparisons(encoding)
     devices = devices or available_devices()
     tally = Tally()
     for mode in modes:
-        for variant in encoding.variants:
+        for variant in variants:
             if mode in compare:
                 compare[mode](tally, encoding, variant, devices, seed)
-    return CrossCheck(name, tally.rows(), tally.redrawn)
+    return CrossCheck(name, tally.rows(), tally.redrawn, scope=scope)
 
 
 def _comparisons(encoding: EncodingRecord) -> dict[str, Callable[..., None]]:

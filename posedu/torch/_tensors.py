@@ -215,7 +215,7 @@ def as_positions(
         last = "".join(f", {n}" for n in shape)
         raise ValueError(
             f"positions must be [{tokens}{last}] or [{batch}, {tokens}{last}], "
-            f"got shape {list(positions.shape)}"
+            f"got shape {list(positions.shape)}{_hint(positions.shape, like)}"
         )
     is_real = positions.is_floating_point()
     return positions.to(torch.float64 if is_real else torch.int64)
@@ -271,8 +271,15 @@ def align_positions(
     last = "" if axes is None else f", {axes}"
     raise ValueError(
         f"positions must be [tokens{last}] or [batch, tokens{last}] for x of shape "
-        f"{list(x.shape)}, got shape {given}"
+        f"{list(x.shape)}, got shape {given}{_hint(given, x)}"
     )
+
+
+def _hint(given: Sequence[int], x: Tensor) -> str:
+    """Return a hint on the order of axes, if positions fit the axis of heads."""
+    if x.ndim == 4 and x.shape[1] in given[:2]:
+        return "; the axes are [batch, heads, tokens, d], not [batch, tokens, heads, d]"
+    return ""
 
 
 def angles(

@@ -437,3 +437,21 @@ def test_the_error_near_a_position_is_the_largest_of_its_window():
     for wrong in (dict(limits=[0]), dict(limits=[8], window=0)):
         with pytest.raises(ValueError, match=r"(limit|window) must be a positive"):
             error_by_position(tables, exact, **wrong)
+
+
+def test_the_first_configurations_are_a_part_and_say_so(monkeypatch):
+    monkeypatch.setattr(features, "SIZES", (4,))
+    every, first = crosscheck("rope"), crosscheck("rope", configurations=1)
+    count = len(CATALOG["rope"].variants)
+    assert first.ok and first.scope == f"1 of {count} configurations"
+    assert first.scope in first.caption() and first.scope in str(first.verdict())
+    assert sum(r.cases for r in first.results) < sum(r.cases for r in every.results)
+    assert every.scope == "" == crosscheck("rope", configurations=count).scope
+    assert len(every.results) == len(first.results)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("configurations", [0, -1, 1.5, "1"])
+def test_configurations_are_a_positive_number(configurations):
+    with pytest.raises((TypeError, ValueError), match="configurations must be"):
+        crosscheck("rope", configurations=configurations)

@@ -722,3 +722,15 @@ def test_sympy_refuses_bad_input_itself(name, unchecked):
     assert "posedu" in str(last.path) and str(last.statement).lstrip().startswith(
         "raise"
     )
+
+
+@pytest.mark.parametrize(
+    "call", [attend, lambda q, k, v, e, positions: e(q, positions)]
+)
+def test_heads_after_tokens_are_named_as_such(call):
+    q = torch.randn(2, 7, HEADS, D)  # [batch, tokens, heads, d]
+    rope = RoPE(D, layout="half")
+    with pytest.raises(ValueError, match=r"the axes are \[batch, heads, tokens, d\]"):
+        call(q, q, q, rope, positions=range(7))
+    with pytest.raises(ValueError, match=r"got shape \[5\]$"):
+        call(q, q, q, rope, positions=range(5))
