@@ -119,7 +119,10 @@ Choice = TypeVar("Choice")
 
 
 def require_dimension(name: str, value: int, multiple: int = 2) -> int:
-    """Return ``value`` if it is a positive multiple of ``multiple``, else raise."""
+    """Return ``value`` if it is a positive multiple of ``multiple``, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value <= 0 or value % multiple:
@@ -145,7 +148,8 @@ def require_base(base: float) -> float:
 def require_choice(name: str, value: Choice, choices: Any) -> Choice:
     """Return ``value`` if it is one of ``choices``, else raise.
 
-    ``choices`` is a ``Literal`` or a collection of strings.
+    ``choices`` is a ``Literal`` or a collection of strings. ``name`` is the argument's
+    name, for the error message.
     """
     allowed = get_args(choices) or choices
     if not isinstance(value, str) or value not in allowed:
@@ -157,7 +161,7 @@ def require_choice(name: str, value: Choice, choices: Any) -> Choice:
 def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
     """Return ``rotary_dim``, the number of rotated features, or ``d`` for ``None``.
 
-    Raises unless the number is even and at most ``d``.
+    ``d`` is the head dimension. Raises unless the number is even and at most ``d``.
     """
     d = require_dimension("d", d)
     if rotary_dim is None:
@@ -169,7 +173,10 @@ def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
 
 
 def require_bool(name: str, value: bool) -> bool:
-    """Return ``value`` if it is ``True`` or ``False``, else raise."""
+    """Return ``value`` if it is ``True`` or ``False``, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return value
@@ -190,7 +197,10 @@ def require_fourier_dim(fourier_dim: int | None, d: int) -> int:
 
 
 def require_finite(name: str, value: float) -> float:
-    """Return ``value`` if it is a finite number, else raise."""
+    """Return ``value`` if it is a finite number, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if not math.isfinite(value):
@@ -199,7 +209,10 @@ def require_finite(name: str, value: float) -> float:
 
 
 def require_not_negative(name: str, value: float) -> float:
-    """Return ``value`` if it is a finite number and at least 0, else raise."""
+    """Return ``value`` if it is a finite number and at least 0, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if not 0 <= value < math.inf:
@@ -208,14 +221,21 @@ def require_not_negative(name: str, value: float) -> float:
 
 
 def require_positive(name: str, value: float) -> float:
-    """Return ``value`` if it is a finite number above 0, else raise."""
+    """Return ``value`` if it is a finite number above 0, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
     if require_not_negative(name, value) == 0:
         raise ValueError(f"{name} must be above 0, got {value}")
     return float(value)
 
 
 def require_stretch(name: str, value: float) -> float:
-    """Return ``value`` if it is a finite number and at least 1, else raise."""
+    """Return ``value`` if it is a finite number and at least 1, else raise.
+
+    ``value`` is a factor by which positions are stretched; ``name`` is the argument's
+    name, for the error message.
+    """
     if require_not_negative(name, value) < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
     return float(value)
@@ -231,7 +251,10 @@ def require_room(tokens: int, name: str, limit: int) -> None:
 
 
 def require_count(name: str, value: int) -> int:
-    """Return ``value`` if it is an integer and not negative, else raise."""
+    """Return ``value`` if it is an integer and not negative, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if not 0 <= value <= LARGEST_SIZE:
@@ -240,7 +263,10 @@ def require_count(name: str, value: int) -> int:
 
 
 def require_share(name: str, value: float) -> float:
-    """Return ``value`` if it is a number from 0 to 1, else raise."""
+    """Return ``value`` if it is a number from 0 to 1, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
     if require_not_negative(name, value) > 1:
         raise ValueError(f"{name} must be from 0 to 1, got {value}")
     return float(value)
@@ -272,7 +298,7 @@ def require_pair(name: str, value: int, pairs: int) -> int:
 def require_index(name: str, value: int) -> int:
     """Return ``value``, the number that an index (of positions or terms) counts from.
 
-    Raises unless it is 0 or 1.
+    Raises unless it is 0 or 1. ``name`` is the argument's name, for the error message.
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
@@ -319,9 +345,9 @@ def require_own_frequencies(
 def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
     """Return how many of T5's buckets on a side hold a single distance, or raise.
 
-    A side is that of earlier or of later keys; ``bidirectional`` divides ``buckets``
-    between both, otherwise all are for earlier keys. From ``distance`` on, distances
-    share the last bucket.
+    A side is the earlier or the later keys. ``buckets`` is the number of all
+    buckets; ``bidirectional`` divides them between both sides, otherwise all are for
+    earlier keys. From ``distance`` on, distances share the last bucket.
     """
     require_bool("bidirectional", bidirectional)
     require_dimension("buckets", buckets, 4 if bidirectional else 2)
@@ -337,8 +363,9 @@ def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
 def require_span(span: int, rows: DeBERTaRows, distance: int) -> int:
     """Return how many of DeBERTa's rows on a side hold a single offset, or raise.
 
-    A row is a row of the table of relative position embeddings; a side is that of
-    earlier or of later keys, with ``span`` rows each.
+    A row is a row of the table of relative position embeddings; a side is the earlier
+    or the later keys, with ``span`` rows each. ``rows`` is the rule by which offsets
+    share rows, and ``distance`` the offset where the rule's logarithmic scale ends.
     """
     require_choice("rows", rows, DeBERTaRows)
     if rows == "paper":
@@ -358,7 +385,7 @@ def require_edges(edges: DAPEEdges | None, kernel: int) -> DAPEEdges | None:
     """Return ``edges`` if DAPE's convolution of width ``kernel`` allows it, else raise.
 
     ``edges`` is the rule for the convolution's input at masked keys. The width must be
-    odd; a width of 1 allows only ``None``.
+    odd. A width of 1 allows only ``None``, and a larger width requires a rule.
     """
     if kernel % 2 == 0:
         raise ValueError(f"kernel must be odd, got {kernel}")
@@ -368,9 +395,9 @@ def require_edges(edges: DAPEEdges | None, kernel: int) -> DAPEEdges | None:
 
 
 def require_heads(heads: int, kv_heads: int) -> int:
-    """Return the number of query heads per key-value head, or raise.
+    """Return ``heads`` / ``kv_heads``, the number of query heads per key-value head.
 
-    ``heads`` must be a multiple of ``kv_heads``.
+    Raises unless ``heads`` is a multiple of ``kv_heads``.
     """
     require_dimension("heads", heads, 1)
     require_dimension("kv_heads", kv_heads, 1)
@@ -384,8 +411,8 @@ def require_heads(heads: int, kv_heads: int) -> int:
 def require_reach(past: int, future: int) -> int:
     """Return the number of query–key offsets from ``past`` to −``future``, or raise.
 
-    Raises unless both are integers of at least 0. An offset is query position minus key
-    position.
+    An offset is query position minus key position. The number is ``past`` + ``future``
+    + 1. Raises unless both are integers of at least 0.
     """
     for name, reach in (("past", past), ("future", future)):
         if isinstance(reach, bool) or not isinstance(reach, Integral):
@@ -446,8 +473,9 @@ def require_growth(
     """Return α and L of a log-n temperature whose formula is ``growth``, or raise.
 
     Raises unless exactly the parameters of that formula are given: a slope and an
-    offset (``is_learned``) for ``"learned"``, ``alpha`` and ``length`` for all others.
-    The learned formula has α = 0 and L = 1.
+    offset (``is_learned``) for ``"learned"``, ``alpha`` (α) and ``length`` (L) for all
+    others. The learned formula has α = 0 and L = 1. ``index_from``, 0 or 1, is the
+    number of the first position.
     """
     require_choice("growth", growth, TemperatureGrowth)
     require_index("index_from", index_from)
@@ -483,8 +511,10 @@ def require_far(
     """Raise unless exactly the arguments that ``far`` needs are given.
 
     ``far`` is the rule by which Self-Extend and related methods count the offsets of
-    distant keys. ``"grouped"`` needs ``group`` and ``join``, ``"chunks"`` needs a
-    ``chunk`` of at least ``window`` tokens, and ``"constant"`` needs none of the three.
+    distant keys, farther than ``window``. ``"grouped"`` needs ``group``, the number of
+    neighboring positions that count as one, and ``join``, the rule that joins near and
+    far offsets. ``"chunks"`` needs ``chunk``, the length of a chunk, of at least
+    ``window`` tokens. ``"constant"`` needs none of the three.
     """
     require_choice("far", far, FarOffsets)
     require_dimension("window", window, 1)
@@ -523,7 +553,11 @@ def require_decay(gamma: float, scale_base: float, center: float) -> None:
 
 
 def require_image_dim(image_dim: int, d: int | None = None) -> int:
-    """Return ``image_dim`` if it is a multiple of 4 and at most ``d``, else raise."""
+    """Return ``image_dim`` if it is a multiple of 4 and at most ``d``, else raise.
+
+    ``image_dim`` is the number of features that GTA rotates by image coordinates, ``d``
+    the head dimension; if ``d`` is ``None``, the size is not limited.
+    """
     if require_count("image_dim", image_dim) % 4:
         raise ValueError(f"image_dim must be a multiple of 4, got {image_dim}")
     if d is not None and image_dim > require_dimension("d", d, 4):
@@ -565,8 +599,9 @@ def require_parts(
 ) -> list[int | tuple[int, int, int, float]]:
     """Return the checked parts of an M-RoPE input, or raise.
 
-    A part of text is a number of tokens. A picture or video is (frames, rows, columns,
-    step), with a step of 1 if none is given.
+    A part of text is given and returned as a number of tokens. A picture or video is
+    given as (frames, rows, columns) or (frames, rows, columns, step), with the step of
+    time between frames, and returned with a step of 1 if none is given.
     """
     if isinstance(parts, str) or not isinstance(parts, Iterable):
         raise TypeError(f"parts must be counts and grids, got {parts!r}")

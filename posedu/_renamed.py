@@ -19,7 +19,10 @@ def table() -> dict[str, dict[str, str]]:
 
 
 def successor(name: str) -> str | None:
-    """Return the new name of a renamed module, class or function, or ``None``."""
+    """Return the new name of a renamed module, class or function.
+
+    If ``name`` is not the old name of one, the result is ``None``.
+    """
     known = table()
     parent, _, last = name.rpartition(".")
     if parent in known["modules"] and name not in known["names"]:
@@ -42,7 +45,9 @@ class RenamedFinder:
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
         """Raise ImportError if ``name`` is the old name of something in posedu.
 
-        The message says the new name.
+        The message says the new name. For all other names the result is ``None``, so
+        that the import fails as usual. ``path`` and ``target`` are part of Python's
+        interface and are not used.
         """
         if name.startswith("posedu.") and (new := successor(name)):
             _refuse(name, new)

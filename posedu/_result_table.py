@@ -23,7 +23,10 @@ class Table:
         raise NotImplementedError
 
     def words(self) -> frozenset[str]:
-        """Return the heads of columns of text, whose cells a narrow page may wrap."""
+        """Return the heads of columns of text, whose cells a narrow page may wrap.
+
+        By default no column is wrapped.
+        """
         return frozenset()
 
     def __str__(self) -> str:
@@ -51,7 +54,8 @@ class Table:
     def under(self, line: str) -> "Folded":
         """Return this table folded under ``line``, which states the table's result.
 
-        On a web page a click on the line opens the table.
+        On a web page a click on the line opens the table; printed, the table follows
+        the line.
         """
         return Folded(line, self)
 
@@ -82,7 +86,10 @@ class Folded:
 
 
 def require_writable(path: str | Path) -> None:
-    """Raise OSError now if :meth:`SavedTable.save` could not write ``path`` later."""
+    """Raise OSError now if :meth:`SavedTable.save` could not write ``path`` later.
+
+    Missing folders are made.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():

@@ -117,7 +117,7 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
 
 
 def _ink(figure: Canvas) -> None:
-    """Remove the frames of a figure's legends; draw black text in the page's color."""
+    """Remove the frames of a figure's legends; give black text the page's color."""
     for legend in figure.findobj(mpl.legend.Legend):
         legend.set_frame_on(False)
     for words in figure.findobj(mpl.text.Text):
@@ -129,8 +129,8 @@ def _ink(figure: Canvas) -> None:
 class _Columns(Table):
     """Table of named columns of text, shown as HTML in a notebook.
 
-    ``text`` is its caption. ``wrapped`` are the names of the columns whose cells may
-    break into lines.
+    ``text`` is the table's caption, ``columns`` maps a column's name to its cells.
+    ``wrapped`` are the names of the columns whose cells may break into lines.
     """
 
     text: str
@@ -157,8 +157,9 @@ def table(
 ) -> Table:
     """Return a table of named columns, with a caption that states the result.
 
-    ``formats`` maps columns to format specifications such as ``".2f"``. ``words`` names
-    columns of text, whose cells may break into lines; numbers never do.
+    ``columns`` maps a column's name to its cells. ``formats`` maps columns to format
+    specifications such as ``".2f"``. ``words`` names columns of text, whose cells may
+    break into lines; numbers never do.
 
     Raises
     ------
@@ -199,8 +200,9 @@ def curves(
 ) -> Figure:
     """Draw several curves over one abscissa, in different colors and dashes.
 
-    ``lines`` maps a curve's name to its values. ``x_scale`` and ``y_scale`` are
-    matplotlib's scales, such as ``"log"``.
+    ``lines`` maps a curve's name to its values at the abscissas ``x``; a single curve
+    gets no legend. ``x_scale`` and ``y_scale`` are matplotlib's scales, such as
+    ``"log"``.
     """
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
@@ -219,7 +221,8 @@ def curves(
 def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
     """Add a legend with at most ``columns`` columns, as many as fit into the figure.
 
-    ``place`` is matplotlib's name of the legend's location.
+    Its entries are the labeled lines of ``axes``; ``place`` is matplotlib's name of the
+    legend's location.
     """
     named = axes.get_legend_handles_labels()
     for ncols in range(columns, 0, -1):
@@ -240,8 +243,8 @@ def image(
 ) -> Figure:
     """Draw an array of positive and negative numbers as an image with a color bar.
 
-    White is 0, the first row is at the top, and NaN is hatched. ``value_label`` says
-    beside the color bar what the numbers are.
+    White is 0, the first row of ``table`` is at the top, and NaN is hatched.
+    ``value_label`` says beside the color bar what the numbers are.
     """
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
@@ -257,10 +260,10 @@ def image(
 def heat_map(
     axes: mpl.axes.Axes, table: Float[Array, "rows columns"], **options
 ) -> mpl.image.AxesImage:
-    """Draw an array as a heat map, the first row at the top; NaN (masked) is hatched.
+    """Draw an array as a heat map on axes, the first row at the top; NaN is hatched.
 
-    NaN has no color, since a color would be read as a value of the scale. ``options``
-    go to matplotlib's ``imshow``.
+    NaN stands for a masked entry and has no color, since a color would be read as a
+    value of the scale. ``options`` go to matplotlib's ``imshow``.
     """
     axes.grid(False)
     picture = axes.imshow(table, interpolation="nearest", **options)
@@ -312,8 +315,9 @@ def angle_dials(
 ) -> Figure:
     """Draw each pair's angle as the hand of a clock, with one dial per position.
 
-    Angles are in radians, counter-clockwise from the right; the lower a pair's
-    frequency, the shorter its hand.
+    ``angles`` has a row per position, with the angle of each pair in radians,
+    counter-clockwise from the right; ``titles`` are the dials' titles. The lower a
+    pair's frequency, the shorter its hand.
     """
     with mpl.rc_context(_STYLE):
         rows = -(-len(titles) // DIALS_IN_A_ROW)

@@ -39,7 +39,8 @@ def parts(names: Sequence[str] = tuple(CATALOG)) -> list[Part]:
     """Return the results to make for the named encodings, as (kind, name) pairs.
 
     The kinds are ``crosscheck`` (comparison of the implementations), ``timing``, and
-    ``peers`` (timing of libraries), for encodings that published libraries have.
+    ``peers`` (timing of libraries), the last only for encodings that published
+    libraries have. ``names`` are by default all encodings of the catalog.
     """
     kinds = {"crosscheck": CATALOG, "timing": CATALOG, "peers": PEERS}
     return [(kind, n) for kind, known in kinds.items() for n in names if n in known]
@@ -96,8 +97,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen cross-checks and timings, and report each.
 
-    Return the exit status: 0 if all comparisons hold, else 1; 2 without a GPU, 130
-    after an interrupt.
+    ``arguments`` are the command's arguments, by default the process's own. Return the
+    exit status: 0 if all comparisons hold, else 1; 2 without a GPU, 130 after an
+    interrupt.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -144,8 +146,9 @@ def _runs(
 ) -> dict[str, Callable[..., CrossCheck | Timing]]:
     """Return a function that makes each kind of result: cross-check, timing, peers.
 
-    The functions take an encoding's name and ``save_to``, the result's file. ``peers``
-    are timings of published libraries; ``options`` are those of the command line.
+    The functions, in a dict by kind, take an encoding's name and ``save_to``, the
+    result's file. ``peers`` are timings of published libraries; ``options`` are the
+    parsed options of the command line.
     """
     native = torch.bfloat16 in compiled_dtypes(device)
     timed = {

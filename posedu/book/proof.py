@@ -252,7 +252,7 @@ def _fraction(label: str, used: Any) -> float:
     """Return the fraction of a bound that is used, as a float.
 
     ``used`` is the fraction itself, or a table of symbols' values, with which the
-    displayed inequality named ``label`` gives the fraction.
+    displayed inequality named ``label`` gives the fraction. A boolean raises TypeError.
     """
     if isinstance(used, Mapping):
         return _display_use(parse(find(label)), used)
@@ -286,7 +286,10 @@ def _expression(value: Any) -> sp.Expr:
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:
-    """Simplify an expression until SymPy shows that it is 0; cheapest method first."""
+    """Simplify an expression until SymPy shows that it is 0; cheapest method first.
+
+    If no method gives 0, the result of the last one is returned.
+    """
     attempts = (
         sp.expand,
         lambda e: sp.expand(sp.expand_trig(sp.expand(e))),
@@ -305,7 +308,8 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
 def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
     """Return the left and the right sides of the displayed equations with a label.
 
-    ``table`` has the values of their symbols.
+    ``table`` has the values of the equations' symbols. A display with another relation
+    than ``=`` raises DisplayError.
     """
     relations = sides(find(label), table)
     if any(sign != "=" for sign, _, _ in relations):
@@ -316,7 +320,8 @@ def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
 def _display_use(display: Any, table: Table) -> float:
     """Return the largest ratio, left over right side, of the displayed inequalities.
 
-    ``display`` is the formula, ``table`` has the values of its symbols.
+    ``display`` is the formula, ``table`` has the values of the formula's symbols. The
+    ratio is infinite if a right side is not positive, 0 if both sides are 0.
     """
     uses = []
     for sign, left, right in sides(display, table):
@@ -337,9 +342,9 @@ def _refused(
 ) -> tuple[int, int] | None:
     """Return the numbers of a formula's refused mutants and of all its mutants.
 
-    Mutants are copies with one sign, index or exponent changed. A mutant is refused if
-    ``fails`` is true of it with at least one of the tables of symbols' values. Without
-    tables the result is None.
+    ``label`` is the formula's label. Mutants are copies with one sign, index or
+    exponent changed. A mutant is refused if ``fails(mutant, table)`` is true for at
+    least one of the ``tables`` of symbols' values. Without tables the result is None.
     """
     if not tables:
         return None
@@ -353,7 +358,7 @@ def _refused(
 def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> bool:
     """Return whether ``fails`` is true of a mutant, or raises an error for it.
 
-    A mutant is a changed copy of a formula: ``display``. ``table`` has the values of
+    The mutant ``display`` is a changed copy of a formula; ``table`` has the values of
     its symbols.
     """
     try:
@@ -378,7 +383,8 @@ def _is_unequal(display: Any, table: Table) -> bool:
 def _is_false(display: Any, table: Table) -> bool:
     """Return whether SymPy cannot show that a displayed formula's relations hold.
 
-    A relation is an equation or an inequality; ``table`` has the symbols' values.
+    A relation is an equation or an inequality; ``table`` has the values of the
+    formula's symbols.
     """
     return not all(_is_true(*relation) for relation in sides(display, table))
 
@@ -397,7 +403,11 @@ def _is_exceeded(display: Any, table: Table) -> bool:
 
 
 def _differ(left: sp.Expr, right: sp.Expr) -> bool:
-    """Return whether two expressions differ with fixed numbers for their symbols."""
+    """Return whether two expressions differ with fixed numbers for their symbols.
+
+    If symbols do not commute or no number results, they differ unless SymPy shows that
+    the difference is 0.
+    """
     residual = sp.sympify(left - right)
     letters = {s for s in residual.free_symbols if isinstance(s, sp.Symbol)}
     symbols = sorted(letters | residual.atoms(MatrixElement), key=str)

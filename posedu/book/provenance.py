@@ -31,7 +31,7 @@ def provenance(
 
     The entry ``memory`` says whether the process keeps freed memory
     (:func:`keep_memory`). ``libraries`` are packages whose versions are listed besides
-    posedu's own ones.
+    those of Python, posedu, torch and NumPy.
     """
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -53,13 +53,17 @@ def provenance(
 def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two provenances are equal except for the date.
 
-    A provenance has a result's device, versions, commit and settings.
+    A provenance (``one``, ``other``) has a result's device, versions, commit and
+    settings, as :func:`provenance` returns them.
     """
     return one | {"date": None} == other | {"date": None}
 
 
 def file_label(device: torch.device) -> str:
-    """Return the device's part of a result file's name, such as ``cpu``."""
+    """Return the device's part of a result file's name: ``cpu``, or a GPU's name.
+
+    A GPU's name is in lowercase, its words joined by hyphens.
+    """
     if device.type == "cpu":
         return "cpu"
     return re.sub(r"[^a-z0-9]+", "-", _device_name(device).lower()).strip("-")
@@ -68,8 +72,8 @@ def file_label(device: torch.device) -> str:
 def keep_memory() -> None:
     """Restart this process so that it keeps freed memory, unless it does already.
 
-    Otherwise large freed tensors go back to the system, and the next ones cost time.
-    The restart sets the environment variables of :data:`KEPT_MEMORY`.
+    Without this, large freed tensors go back to the system, and allocating the next
+    ones costs time. The restart sets the environment variables of :data:`KEPT_MEMORY`.
     """
     if not keeps_memory():
         os.execve(sys.executable, sys.orig_argv, os.environ | KEPT_MEMORY)
@@ -78,7 +82,8 @@ def keep_memory() -> None:
 def keeps_memory() -> bool:
     """Return whether this process has the environment variables of :data:`KEPT_MEMORY`.
 
-    With them it keeps freed memory instead of returning it to the system.
+    With these variables a process keeps freed memory instead of returning it to the
+    system.
     """
     return all(os.environ.get(name) == value for name, value in KEPT_MEMORY.items())
 
@@ -98,7 +103,7 @@ def commit() -> str | None:
 
 
 def _installed_commit() -> str | None:
-    """Return the commit that pip recorded, if posedu was installed from git."""
+    """Return the commit that pip recorded; None if posedu is not installed from git."""
     try:
         origin = distribution("posedu").read_text("direct_url.json")
     except PackageNotFoundError:

@@ -4,9 +4,10 @@ from posedu.catalog.records import EncodingRecord, SpecialCase, Variant, variant
 
 
 def _groups(variant: Variant) -> int:
-    """Return the number of coordinate groups in a learnable Fourier configuration.
+    """Return the number of coordinate groups of a learnable Fourier encoding.
 
-    ``variant`` is the configuration, a set of options of the encoding.
+    ``variant`` is a configuration (set of options) of the encoding; the number is its
+    option ``groups``.
     """
     return int(variant.options["groups"])
 

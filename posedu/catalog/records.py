@@ -23,7 +23,7 @@ class SpecialCase:
     ``of`` is the name of the second encoding, ``when`` the condition, and ``proof`` the
     label of the equation that is proved. ``kind`` says how closely the two agree under
     the condition: the encoding ``"is"`` the second one, comes as near to it as one
-    likes in the ``"limit"``, or agrees with it in one ``"part"`` of the formula.
+    likes in the ``"limit"``, or agrees with it in one ``"part"`` of its formula.
     """
 
     of: str
@@ -58,7 +58,10 @@ class Variant:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Return the configuration's keyword arguments, those of PyTorch alone last."""
+        """Return the configuration's keyword arguments: ``options``, then ``module``.
+
+        ``module`` holds the keyword arguments of the PyTorch module alone.
+        """
         return {**self.options, **self.module}
 
 
@@ -70,10 +73,10 @@ def variant(
     heads: int = 2,
     **options: Any,
 ) -> Variant:
-    """Make a :class:`Variant` whose ``options`` are given as keyword arguments.
+    """Make a :class:`Variant`, a configuration of an encoding.
 
-    A variant is a configuration of an encoding. The other arguments are the fields of
-    :class:`Variant`.
+    The configuration's ``options`` are given as keyword arguments; all other arguments
+    are the fields of :class:`Variant` of the same names.
     """
     return Variant(
         MappingProxyType(options),
@@ -142,7 +145,10 @@ class Record:
         return f"notebooks/exercises/{self.chapter}" if self.chapter else ""
 
     def implementation(self, implementation: str) -> Any:
-        """Load the implementation, a function, in ``"numpy"`` or ``"sympy"``."""
+        """Load the encoding's or method's function in ``"numpy"`` or ``"sympy"``.
+
+        ``implementation`` is the package to load it from, one of these two.
+        """
         module = import_module(f"posedu.{implementation}.{self.file}")
         return getattr(module, self.function or self.name.replace("-", "_"))
 
@@ -240,7 +246,10 @@ class EncodingRecord(Record):
         return (self.variants[0].parameters or self.parameters) != "0"
 
     def implementation(self, implementation: str) -> Any:
-        """Load the ``"numpy"``, ``"sympy"`` or ``"torch"`` implementation."""
+        """Load the implementation: a function for ``"numpy"`` and ``"sympy"``.
+
+        For ``"torch"`` it is the class of the PyTorch module.
+        """
         if implementation == "torch":
             return getattr(import_module(f"posedu.torch.{self.file}"), self.module)
         return super().implementation(implementation)
@@ -249,7 +258,8 @@ class EncodingRecord(Record):
         """Return the number of rows of the encoding's table of positions, or ``None``.
 
         ``variant`` is a configuration (set of options). The result is ``None`` if there
-        is no table, or if the table accepts positions beyond its end.
+        is no table, or if the option ``beyond`` lets the table accept positions past
+        its end.
         """
         refuses = variant.options.get("beyond", "raise") == "raise"
         return TOKENS if "tokens" in self.sizes and refuses else None
@@ -257,22 +267,25 @@ class EncodingRecord(Record):
     def divisor(self, variant: Variant) -> int:
         """Return the number that the head dimension must be a multiple of.
 
-        ``variant`` is a configuration (set of options) of the encoding.
+        The number depends on ``variant``, a configuration (set of options) of the
+        encoding, if the rotated blocks or groups have a size that is an option.
         """
         return self.unit(variant) if callable(self.unit) else self.unit
 
     def trained(self, variant: Variant, *, d: int, heads: int) -> int:
         """Count the encoding's trained parameters in a layer of ``heads`` heads.
 
-        ``variant`` is a configuration (set of options), ``d`` the head dimension.
+        ``variant`` is a configuration (set of options), ``d`` the head dimension. The
+        PyTorch module is made and its parameters are counted.
         """
         module = self.make(variant, d=d, heads=heads)
         return sum(p.numel() for p in module.parameters() if p.requires_grad)
 
     def label(self, variant: Variant) -> str:
-        """Return the encoding's name and the configuration's options, as one text.
+        """Return the encoding's name and a configuration's option values, as one text.
 
-        ``variant`` is the configuration, a set of options.
+        ``variant`` is the configuration (set of options). "own heads" is added if each
+        head has its own parameters.
         """
         own = ("own " + name for name in variant.sizes if name == "heads")
         return ", ".join((self.name, *map(str, variant.keywords.values()), *own))
@@ -289,10 +302,10 @@ class EncodingRecord(Record):
         return self.implementation("torch")(**sizes, **variant.keywords)
 
     def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
-        """Return the keywords of NumPy and SymPy functions besides the parameters.
+        """Return the keywords of NumPy and SymPy functions, without trained parameters.
 
-        ``variant`` is a configuration (set of options); ``d`` and ``heads`` are among
-        the keywords if the functions take them.
+        ``variant`` is a configuration (set of options). The head dimension ``d`` and
+        the number of heads ``heads`` are among the keywords if the functions take them.
         """
         return _sizes(self.implementation_sizes, d, heads) | dict(variant.options)
 

@@ -11,17 +11,19 @@ from posedu.catalog.records import (
 
 
 def _block(variant: Variant) -> int:
-    """Return the size of the rotated blocks in one configuration of an encoding.
+    """Return ``block``, the number of features in each rotated block of an encoding.
 
-    ``variant`` is the configuration, a set of options.
+    ``variant`` is a configuration (set of options) of the encoding, which has this
+    option.
     """
     return int(variant.options["block"])
 
 
 def _block_per_axis(variant: Variant) -> int:
-    """Return twice the block size, for two axes with at least one rotated block each.
+    """Return twice the block size, the features of one block on each of two axes.
 
-    ``variant`` is the configuration, a set of options of the encoding.
+    ``variant`` is a configuration (set of options) of an encoding with the option
+    ``block``.
     """
     return 2 * _block(variant)
 

@@ -87,7 +87,7 @@ class CrossCheck(SavedTable):
 
     @classmethod
     def load(cls, path: str | Path) -> "CrossCheck":
-        """Read the result of a comparison from a file that :meth:`save` wrote."""
+        """Read the result of a comparison from a JSON file that :meth:`save` wrote."""
         with reading(path, "a result of posedu.crosscheck"):
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
             rows = tuple(Row(**row) for row in stored.pop("results"))

@@ -67,7 +67,8 @@ class BallArithmetic:
     def einsum(self, equation: str, a: Ball, b: Ball) -> Ball:
         """Contract two balls like ``np.einsum``, and bound the errors of the sums.
 
-        Balls are arrays whose numbers have error bounds.
+        Balls are arrays whose numbers have error bounds. ``equation`` names the axes as
+        in ``np.einsum``, such as ``"im,jm->ij"``.
         """
         value = np.einsum(equation, a.value, b.value)
         ones = np.ones_like(a.value), np.ones_like(b.value)
@@ -84,9 +85,9 @@ class BallArithmetic:
         return Ball(value, error + self.u * (abs(value) + error))
 
     def scale(self, a: Ball, factor: float) -> Ball:
-        """Multiply a ball (array with error bounds) by a factor that has an error.
+        """Multiply a ball (array with error bounds) by a number, rounded to the dtype.
 
-        The factor's error is that of rounding it to the dtype.
+        The result's bounds include the error of rounding ``factor``.
         """
         value, error = factor * a.value, abs(factor) * a.error
         return Ball(value, error + 2 * self.u * (abs(value) + error))
@@ -94,8 +95,9 @@ class BallArithmetic:
     def softmax(self, logits: Ball, mask: Bool[Array, "queries keys"]) -> Ball:
         """Return the softmax weights of masked logits, with bounds on their errors.
 
-        If logits are off by E, weights are off by a factor of at most e^2E. The
-        roundings of difference, exponential, sum and quotient are added to E.
+        ``mask`` is true where a query may attend to a key. If logits are off by E,
+        weights are off by a factor of at most e^2E. The roundings of difference,
+        exponential, sum and quotient are added to E.
         """
         off = np.where(mask, logits.error, 0).max(-1, keepdims=True)
         size = np.where(mask, abs(logits.value), 0).max(-1, keepdims=True)
@@ -113,9 +115,10 @@ def layer_and_gradient(
 ) -> tuple[Ball, Ball]:
     """Return attention's output y for x, and the gradient of ⟨g, y⟩ with respect to x.
 
-    ``w`` are the layer's weights, ``g`` is the upstream gradient (that of a loss to y),
-    and ``mask`` is true where a query may attend to a key. The values are computed in
-    float64; the error bounds are those of a dtype with unit roundoff ``u``.
+    ``w`` are the layer's weights, ``g`` is the upstream gradient (the gradient of a
+    loss with respect to y), and ``mask`` is true where a query may attend to a key.
+    Both results are balls (arrays with error bounds): the values are computed in
+    float64, the error bounds are for a dtype with unit roundoff ``u``.
     """
     at = BallArithmetic(u)
     group = len(w.q) // len(w.k)
@@ -146,7 +149,11 @@ def layer_and_gradient(
 
 @dataclass(frozen=True)
 class Call:
-    """One way to call PyTorch's attention layer, and the equivalent mask for NumPy."""
+    """One way to call PyTorch's attention layer, and the equivalent mask for NumPy.
+
+    ``run`` calls the layer on its input, ``mask`` is true where a query may attend to a
+    key, and ``causal`` says whether the layer is made causal.
+    """
 
     run: Callable[[Attention, Tensor], Tensor]
     mask: Bool[Array, "tokens tokens"]
@@ -212,7 +219,7 @@ def crosscheck_attention(
         mask"``; ``"causal"``, also with a cache in ``"cache, two pieces"`` and
         ``"cache, one by one"``; ``"packed"``, two sequences in a row; ``"padding"`` at
         the end. ``"mask off by one"`` is a mutant, a fault made on purpose: the
-        reference's mask is not the module's, and the outputs do not agree.
+        reference lets queries attend to the next key, and the outputs do not
     dtypes
         Dtypes of the layer.
     compiled
@@ -247,7 +254,8 @@ def _compare(
     """Compare one attention layer's output, and its gradient if the route has one.
 
     ``route`` is the layer's way to compute attention, ``call`` the way to call the
-    layer. Errors from NumPy are added to ``tally``.
+    layer; ``compiled`` says whether the layer is compiled. Errors from NumPy are added
+    to ``tally``.
     """
     layer = Attention(
         D_MODEL, HEADS, kv_heads=KV_HEADS, causal=call.causal, route=route
@@ -276,7 +284,8 @@ def _compare(
 def _projections(layer: Attention) -> Projections:
     """Return an attention layer's weights as NumPy arrays, separated by heads.
 
-    ``Projections`` holds the matrices of queries, keys, values and output.
+    They are the matrices of queries, keys, values and output, in this order: ``[heads,
+    d, d_model]``, and ``[d_model, heads, d]`` for the output.
     """
 
     def by_heads(linear: torch.nn.Linear, axis: int) -> Array:

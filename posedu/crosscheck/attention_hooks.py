@@ -98,8 +98,9 @@ class Shape:
 
     ``slopes`` are compared along directions of ``"each"`` tensor, of ``"all"`` at once,
     or of ``"none"``. If ``is_grouped``, attention is causal and ``group`` query heads
-    share a key-value head; if ``group`` is ``None``, all heads do. ``size`` is a factor
-    of the first input.
+    share a key-value head; if ``group`` is ``None``, all heads do. ``size`` multiplies
+    the first input (the queries, or a block's input), so that logits are larger or
+    smaller. ``dtypes`` are the dtypes to compare.
     """
 
     d: int
@@ -149,7 +150,8 @@ def compare(
     """Compare the implementations of one configuration on inputs of several sizes.
 
     The sizes are ``SHAPES``, from one to twelve tokens. ``variant`` is the
-    configuration (set of options) of the encoding. Errors are added to ``tally``.
+    configuration (set of options) of the encoding. PyTorch runs on each of ``devices``,
+    and ``seed`` fixes the random inputs. Errors are added to ``tally``.
     """
     for number, shape in enumerate(SHAPES):
         case = draw_case(tally, encoding, variant, shape, seed + DRAWS * number)
@@ -169,7 +171,8 @@ def compare_compiled(
     """Compare compiled PyTorch attention with NumPy, by the encoding's first route.
 
     A route is a way in which PyTorch computes attention. ``variant`` is the
-    configuration (set of options) of the encoding. Errors are added to ``tally``.
+    configuration (set of options) of the encoding. PyTorch runs on each of ``devices``,
+    and ``seed`` fixes the random inputs. Errors are added to ``tally``.
     """
     case = draw_case(tally, encoding, variant, COMPILED_SHAPE, seed)
     for device in devices:
@@ -186,8 +189,9 @@ def compare_flex(
 ) -> None:
     """Compare compiled FlexAttention where it serves the encoding and has gradients.
 
-    ``variant`` is the configuration (set of options) of the encoding. Errors of
-    FlexAttention from NumPy are added to ``tally``.
+    ``variant`` is the configuration (set of options) of the encoding, and ``seed``
+    fixes the random inputs. FlexAttention runs on each of ``devices`` that is a GPU;
+    its errors from NumPy are added to ``tally``.
     """
     able = [device for device in devices if trains_flex(device)]
     if not able:
@@ -207,9 +211,10 @@ def _compare_compiled(
 
 
 class Crossing(Exception):
-    """Raised by a perturbed computation on the other side of a kink than the exact one.
+    """Raised by a computation that is on another side of a kink than the exact one.
 
-    A kink is a point where a result has no derivative.
+    A kink is a point where a result has no derivative. The computation has rounding
+    errors or moved inputs.
     """
 
 
@@ -217,8 +222,9 @@ def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
     """Draw inputs that are not next to a kink, and compute NumPy's results on them.
 
     A kink is a point where a result has no derivative. ``variant`` is the configuration
-    (set of options) of the encoding, ``shape`` a :class:`Shape`. ``tally`` counts the
-    inputs that were drawn again.
+    (set of options) of ``encoding``; ``shape``, a :class:`Shape`, has the inputs'
+    sizes; ``seed`` is the seed of the first draw. ``tally`` counts the inputs that were
+    drawn again.
     """
     kind = {"block": _Block, "hooks": _Hooks, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
@@ -234,12 +240,13 @@ def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
 
 @dataclass(frozen=True)
 class Line:
-    """The reference's slope along a direction of the inputs, with error and spread.
+    """NumPy's slope along a direction of inputs or parameters, with error and spread.
 
-    The reference is NumPy. ``direction`` has an array for each tensor that it moves,
-    ``tensor`` is the only one's name or ``"all"``, and ``what`` is ``"gradient"`` for
-    inputs and ``"parameters"`` for parameters. ``spread`` is the standard deviation by
-    roundings, for each dtype.
+    ``direction`` has an array for each tensor that it moves, ``tensor`` is the name of
+    that tensor, or ``"all"`` if all are moved, and ``what`` is ``"gradient"`` for
+    inputs and ``"parameters"`` for parameters. ``error`` is the error of ``slope`` as a
+    difference. ``spread`` is the slope's standard deviation by roundings, per unit
+    roundoff, for each dtype.
     """
 
     what: str
@@ -250,7 +257,10 @@ class Line:
     spread: Mapping[torch.dtype, float]
 
     def along(self, gradients: Arrays) -> float:
-        """Return the slope along this direction from an implementation's gradients."""
+        """Return an implementation's slope along this direction, from its gradients.
+
+        ``gradients`` has the gradient to each input and parameter by name.
+        """
         return sum((gradients[n] * v).sum() for n, v in self.direction.items())
 
     def bound(self, dtype: torch.dtype) -> float:
@@ -314,7 +324,8 @@ class Case:
     def routes(self, device: torch.device) -> dict[str, Callable]:
         """Return PyTorch's implementation by each route, as functions of the inputs.
 
-        A route is a way in which PyTorch computes attention, such as ``"sdpa"``.
+        A route is a way in which PyTorch computes attention, such as ``"sdpa"``. Each
+        function takes the input tensors by name and runs on ``device``.
         """
         raise NotImplementedError
 
@@ -322,14 +333,14 @@ class Case:
         """Run the NumPy implementation on sequence number ``row`` of ``values``.
 
         ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
-        roundings.
+        roundings, which adds random errors to every operation.
         """
         raise NotImplementedError
 
     def exact_row(self, values: Arrays, row: int):
         """Run the symbolic implementation on sequence number ``row`` of ``values``.
 
-        ``values`` are inputs and parameters by name.
+        ``values`` are inputs and parameters by name. The numbers have 40 digits.
         """
         raise NotImplementedError
 
@@ -341,7 +352,8 @@ class Case:
         """Run NumPy on all sequences; raise Crossing if the result crosses a kink.
 
         A kink is a point where a result has no derivative. ``values`` are inputs and
-        parameters by name; ``arithmetic`` is the model of roundings.
+        parameters by name; ``arithmetic`` is the model of roundings, which adds random
+        errors to every operation. The results are stacked, one for each sequence.
         """
         rows = range(len(self.shape.positions))
         out = [np.asarray(self.reference_row(values, n, arithmetic)) for n in rows]
@@ -362,7 +374,8 @@ class Case:
     ) -> "Case":
         """Return a copy with equal inputs whose NumPy function is ``implementation``.
 
-        ``keywords`` and ``positions`` replace those of the copied object.
+        ``keywords`` (the function's keyword arguments) and ``positions`` replace the
+        keywords and positions of the copied object.
         """
         other = copy(self)
         other.encoding = SimpleNamespace(
@@ -394,7 +407,10 @@ class Case:
         self.lines = [*self._lines()] if self.shape.slopes != "none" else []
 
     def bound(self, dtype: torch.dtype) -> np.ndarray:
-        """Return the bound on an implementation's error in ``dtype``, by entry."""
+        """Return the bound on an implementation's error in ``dtype``, for each entry.
+
+        The entries are those of the attention output.
+        """
         own = roundoff(torch.float64) * self.spread[torch.float64]
         deviation = roundoff(dtype) * self.spread[dtype] + own
         return DEVIATIONS * deviation + torch.finfo(dtype).tiny
@@ -402,8 +418,10 @@ class Case:
     def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
         """Standard deviation of a result per unit of rounding error, by dtype.
 
-        ``run`` computes the result with given rounding errors. These are twice u in
-        bfloat16, and otherwise so large that they hide the roundings of float64 itself.
+        ``run`` computes the result with the random rounding errors of an
+        :class:`Arithmetic`. In bfloat16 the errors are up to twice the unit roundoff u;
+        in wider dtypes they are so large that they hide the roundings of float64
+        itself.
         """
         exact = run(Arithmetic())
 
@@ -424,8 +442,8 @@ class Case:
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
         """Inner product ⟨upstream gradient, result⟩ for inputs moved along ``line``.
 
-        ``line`` is a direction of inputs and parameters by name, ``t`` the distance.
-        ``arithmetic`` is the model of roundings.
+        ``line`` is a direction of inputs and parameters by name, by ``t`` times which
+        they are moved. ``arithmetic`` is the model of roundings.
         """
         shifted = self.values | {n: self.values[n] + t * v for n, v in line.items()}
         return self._sum(self.reference(shifted, arithmetic))
@@ -435,10 +453,10 @@ class Case:
         return float((result * self.upstream).sum())
 
     def _start(self, arithmetic: Arithmetic) -> np.ndarray:
-        """Return NumPy's result for the drawn inputs, with simulated roundings; cached.
+        """Return NumPy's result for the drawn inputs, with simulated roundings.
 
-        ``arithmetic`` is the model of roundings. The cache has a result for each size
-        of rounding errors and seed.
+        ``arithmetic`` is the model of roundings. Results are cached by the sizes and
+        the seed of the random errors.
         """
         if arithmetic.key not in self._at_start:
             result = self.reference(self.values, arithmetic.again())
@@ -462,8 +480,9 @@ class Case:
     def _line(self, what: str, tensor: str, towards: Arrays) -> Line:
         """Measure NumPy's slope along ``towards``, a direction of inputs or parameters.
 
-        If the direction is 0, a random one is taken. ``what`` and ``tensor`` are as in
-        :class:`Line`.
+        If the direction is 0, a random one is taken. ``what`` is ``"gradient"`` for
+        inputs and ``"parameters"`` for parameters; ``tensor`` is the name of the moved
+        tensor, or ``"all"``.
         """
         if not any(v.any() for v in towards.values()):
             towards = {n: self._random(v) for n, v in towards.items()}
@@ -489,10 +508,10 @@ class Case:
     def run(
         self, route: Callable, dtype: torch.dtype, device: str | torch.device = "cpu"
     ) -> tuple[np.ndarray, Arrays | None]:
-        """Return PyTorch's result by ``route``, and its gradients if there are any.
+        """Return PyTorch's result by ``route``, and its gradients, or ``None``.
 
         ``route`` is one of the functions that :meth:`routes` returns. Gradients are
-        those to inputs and trained parameters by name.
+        those to inputs and trained parameters by name; FlexAttention has none on a CPU.
         """
         self.module.to(device=device, dtype=dtype)
         leaves = {
@@ -554,7 +573,8 @@ class _Hooks(Case):
         """Return PyTorch's attention by every route that serves the encoding.
 
         A route is a way in which PyTorch computes attention, such as ``"sdpa"``. The
-        result has a function of the input tensors (by name) for each route.
+        result has a function of the input tensors (by name) for each route, to be run
+        on ``device``.
         """
         served = [r for r in routes.ROUTES if self._serves(r)]
         if not (self.shape.is_grouped or trains_flex(device)):
@@ -589,7 +609,7 @@ class _Hooks(Case):
         """Return NumPy's attention output for sequence number ``row`` of ``values``.
 
         ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
-        roundings.
+        roundings, which adds random errors to every operation.
         """
         exact = arithmetic.exact
         parameters = {n: exact.wrap(values[n]) for n in self.parameters}
@@ -627,7 +647,7 @@ class _Hooks(Case):
 
 
 class _Layers(_Hooks):
-    """Inputs and implementations of an encoding whose positions change by layer."""
+    """Inputs and implementations of an encoding that changes positions by layer."""
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of queries, keys and values, and of the MLP output."""
@@ -656,10 +676,10 @@ class _Layers(_Hooks):
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run two layers of NumPy's attention on sequence number ``row``.
+        """Return NumPy's attention output after two layers, for sequence ``row``.
 
         ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
-        roundings.
+        roundings, which adds random errors to every operation.
         """
         parameters = {n: arithmetic.exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
@@ -670,7 +690,7 @@ class _Layers(_Hooks):
         return run_layers(reference_steps, hooks, *given, positions, mask=mask)
 
     def exact_row(self, values: Arrays, row: int):
-        """Run two layers of SymPy's attention on sequence number ``row``.
+        """Return SymPy's attention output after two layers, for sequence ``row``.
 
         ``values`` are inputs and parameters by name. Logits and positions are evaluated
         to numbers at every step.
@@ -725,10 +745,10 @@ class _Block(Case):
         return self.module(leaves["x"], *at)
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """Run the NumPy block on sequence number ``row`` of ``values``.
+        """Return the NumPy block's output for sequence number ``row`` of ``values``.
 
         ``values`` are inputs and parameters by name; ``arithmetic`` is the model of
-        roundings.
+        roundings, which adds random errors to every operation.
         """
         given = {n: values[n] for n in self.parameters} | self.keywords
         if self._takes_positions:
@@ -738,9 +758,10 @@ class _Block(Case):
         )
 
     def exact_row(self, values: Arrays, row: int):
-        """Run the SymPy block on sequence number ``row``, at 40-digit positions.
+        """Return the SymPy block's output for sequence number ``row`` of ``values``.
 
-        ``values`` are inputs and parameters by name.
+        ``values`` are inputs and parameters by name. Positions are given with 40
+        digits.
         """
         given = {n: _symbolic(values[n]) for n in self.parameters} | self.keywords
         if self._takes_positions:
@@ -753,7 +774,8 @@ class _Block(Case):
 def _evaluated_logits(hooks: Hooks, tokens: Tokens) -> Heads:
     """Logits of ``tokens`` with SymPy's ``hooks``, evaluated to 40-digit numbers.
 
-    Hooks are the functions by which an encoding acts on attention.
+    Hooks are the functions by which an encoding acts on attention. The logits are a
+    matrix ``[queries, keys]`` for each head.
     """
     return tuple(matrix.evalf(DIGITS) for matrix in exact_logits(tokens, hooks))
 
@@ -766,7 +788,10 @@ def _rational(position: float | tuple[float, ...]):
 
 
 def _symbolic(value: np.ndarray):
-    """Convert arrays of 1, 2 or 3 axes to lists or matrices of 40-digit numbers."""
+    """Convert an array to a list or matrices of 40-digit SymPy numbers.
+
+    An array of 1 axis becomes a list, of 2 axes a matrix, of 3 axes a list of matrices.
+    """
     if value.ndim == 1:
         return [sp.Float(x, DIGITS) for x in value]
     if value.ndim == 3:
@@ -807,7 +832,11 @@ def _compare_one(
 
 
 def _shifted(values: Arrays, line: Line, t: sp.Rational) -> Arrays:
-    """Inputs and parameters moved by ``t`` along a direction, as 40-digit numbers."""
+    """Inputs and parameters moved by ``t`` along a direction, as 40-digit numbers.
+
+    ``line`` has the direction. ``values`` holds inputs and parameters by name; those
+    that the direction does not move are returned unchanged.
+    """
     number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
     shifted = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
     return values | shifted

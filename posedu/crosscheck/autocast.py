@@ -53,7 +53,8 @@ def compare(
     """Compare a layer under autocast with float64, by every route, and fill ``tally``.
 
     A route is a way in which PyTorch computes attention. ``variant`` is the
-    configuration (set of options) of the encoding in the layer.
+    configuration (set of options) of the encoding in the layer. The layer runs on each
+    of ``devices``, and ``seed`` fixes its random inputs and parameters.
     """
     # The layers of a variant differ in their route alone, so they share a reference.
     known: dict[tuple, tuple] = {}
@@ -88,6 +89,8 @@ def layers(encoding: EncodingRecord, variant: Variant, seed: int) -> Iterator[Mo
 
     A route is a way in which PyTorch computes attention, such as ``"sdpa"``. For an
     encoding that acts outside the layers one model is yielded, which has no route.
+    ``variant`` is the encoding's configuration (set of options); ``seed`` fixes the
+    random parameters.
     """
     for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
@@ -112,10 +115,11 @@ def _layer(encoding: EncodingRecord, variant: Variant, route: str) -> Module:
 def draw_numbers(
     layer: Module, axes: int | None = None, tokens: int = TOKENS, seed: int = 0
 ) -> Numbers:
-    """Draw a layer's parameters, and its input, positions and upstream gradient.
+    """Draw a layer's parameters; return its input, positions and upstream gradient.
 
-    The matrices among the parameters make logits a few units wide. ``axes`` is the
-    number of coordinates of a position, ``None`` for plain numbers.
+    The matrices among the parameters are drawn so that logits are a few units wide.
+    ``axes`` is the number of coordinates of a position, ``None`` for plain numbers.
+    Input and gradient are ``[1, tokens, d_model]``.
     """
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -137,8 +141,9 @@ def reference(
     """Return a layer's float64 results, and bounds on their errors under autocast.
 
     ``numbers`` are the input, the positions and the upstream gradient. The results are
-    those of :func:`run_under_autocast`; autocast is to ``dtype``. ``stored`` says
-    whether a kernel takes the bias in ``dtype``, as in :class:`Rounded`.
+    the output and the gradients that :func:`run_under_autocast` returns; autocast is to
+    ``dtype``. ``stored`` says whether a kernel takes the bias in ``dtype``, as in
+    :class:`Rounded`.
     """
     exact = copy.deepcopy(layer).cpu().double()
     for part in exact.modules():
@@ -159,10 +164,10 @@ def reference(
 def run_under_autocast(
     layer: Module, numbers: Numbers, dtype: torch.dtype, device: torch.device
 ) -> list[Tensor]:
-    """Return a layer's output under autocast to ``dtype``, and the gradients.
+    """Return a layer's output under autocast to ``dtype`` on ``device``, and gradients.
 
-    ``numbers`` are the input, the positions and the upstream gradient. The gradients
-    are those to the input and to each trained parameter.
+    ``numbers`` are the input, the positions and the upstream gradient. The list has the
+    output, then the gradients to the input and to each trained parameter.
     """
     return _run(layer.to(device), *(t.to(device) for t in numbers), dtype=dtype)
 
@@ -200,7 +205,10 @@ class _Rounding(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient with a random rounding error in each entry."""
+        """Return the gradient with a random rounding error in each entry, and ``None``.
+
+        ``None`` stands in the place of a gradient to ``dtype``.
+        """
         return _Rounding.apply(gradient, ctx.dtype), None
 
 

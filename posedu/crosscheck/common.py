@@ -35,7 +35,9 @@ class Row:
     """Largest error of one kind of comparison, also as a share of the error's bound.
 
     A kind is the pair of implementations that are compared, what is compared (output or
-    gradient), the device and the dtype. ``cases`` is the number of comparisons.
+    gradient), the device and the dtype. ``cases`` is the number of comparisons,
+    ``error`` the largest error, and ``used`` the largest ratio of an error to its
+    bound.
     """
 
     implementations: str
@@ -69,9 +71,10 @@ class Tally:
     ) -> None:
         """Add one comparison: the error of ``left`` from ``right``, and its ``bound``.
 
-        ``what`` is ``"forward"`` for outputs, ``"gradient"`` or ``"parameters"`` for
-        gradients to inputs or parameters. ``tensor`` names the compared tensor, and is
-        not stored.
+        These three are arrays of equal shape, or numbers. ``implementations`` names the
+        two compared implementations, ``what`` is ``"forward"`` for outputs,
+        ``"gradient"`` or ``"parameters"`` for gradients to inputs or parameters.
+        ``tensor`` names the compared tensor, and is not stored.
         """
         where = (str(device), str(dtype).removeprefix("torch."))
         worst = self.worst.setdefault((implementations, what, *where), [0, 0.0, 0.0])
@@ -95,7 +98,7 @@ def available_devices() -> list[torch.device]:
 
 
 def trains_flex(device: torch.device) -> bool:
-    """Return whether FlexAttention has gradients on a device."""
+    """Return whether FlexAttention has gradients on a device: only on a GPU."""
     return device.type == "cuda"
 
 
@@ -137,10 +140,10 @@ def parameters_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def difference(product: Callable[[float], Number]) -> tuple[Number, Number]:
     """Estimate the slope of a smooth function at 0, and the error of the estimate.
 
-    The function, ``product``, may return a number or an array; an array has a slope for
-    each entry. Doubling the step of an eighth-order difference multiplies its error by
-    about 256. The error of the estimate is taken to be a 64th of the change that
-    doubling makes.
+    The function, ``product``, takes a number and may return a number or an array; an
+    array has a slope for each entry. Doubling the step of an eighth-order difference
+    multiplies its error by about 256. The error of the estimate is taken to be a 64th
+    of the change that doubling makes.
     """
     steps = [n for n, _ in WEIGHTS]
     places = {sign * m * n for sign in (-1, 1) for m in (1, 2) for n in steps}
@@ -162,7 +165,8 @@ def as_rationals(value):
 def points_of(line: np.ndarray, axes: int | None) -> np.ndarray:
     """Return the positions ``line``, or points with ``axes`` coordinates made of them.
 
-    The coordinates are the line, reversed, scaled and rolled, so that they differ.
+    If ``axes`` is ``None``, the array ``line`` is returned as it is. The coordinates of
+    a point are made of the line, reversed, scaled and rolled, so that they differ.
     """
     if axes is None:
         return line

@@ -78,7 +78,8 @@ def compare(
     """Compare the implementations of one configuration at all head dimensions.
 
     The dimensions are ``SIZES``, rounded up to those that the encoding takes.
-    ``variant`` is the configuration (set of options). Errors are added to ``tally``.
+    ``variant`` is the configuration (set of options). PyTorch runs on each of
+    ``devices``, and ``seed`` fixes the random inputs. Errors are added to ``tally``.
     """
     for d in _sizes(encoding, variant):
         pair = Pair(encoding, variant, d, seed)
@@ -99,7 +100,8 @@ def compare_compiled(
     """Compare the compiled PyTorch module with NumPy, for d = 64 (rounded up).
 
     The inputs have five tokens. ``variant`` is the configuration (set of options) of
-    the encoding. Errors are added to ``tally``.
+    the encoding. PyTorch runs on each of ``devices``, and ``seed`` fixes the random
+    inputs. Errors are added to ``tally``.
     """
     torch.compiler.reset()  # Otherwise the limit of recompilations is soon reached.
     unit = encoding.divisor(variant)
@@ -115,7 +117,8 @@ def ordinary_error(
 
     Inputs are standard normal features in float64, at positions 0 … 14 or at the points
     of a 5 × 3 grid between 0 and 1, for every configuration (set of options) of the
-    encoding in the catalog.
+    encoding in the catalog. ``d`` is the head dimension, rounded up to one that the
+    encoding takes.
 
     Raises
     ------
@@ -171,16 +174,19 @@ class Pair:
     def forward(self, x, positions, parameters=None):
         """Run the NumPy implementation on features ``x`` at ``positions``.
 
-        ``parameters`` replace those of the module.
+        ``parameters``, arrays by name, replace the module's parameters; by default the
+        module's own are used.
         """
         parameters = self.parameters if parameters is None else parameters
         return self.implementation(x, positions, **self.options, **parameters)
 
     def affine(self, positions, parameters=None):
-        """Return each token's affine map, a matrix T and an added vector, both exact.
+        """Return each token's affine map: matrices T and added vectors.
 
-        The map is found by applying the NumPy implementation to 0 and to unit vectors.
-        ``parameters`` replace those of the module.
+        T is ``[tokens, d, d]`` and the vectors are ``[tokens, d]``, after an axis of
+        heads if heads have parameters of their own. The map is found by applying the
+        NumPy implementation to 0 and to unit vectors. ``parameters``, arrays by name,
+        replace the module's parameters; by default the module's own are used.
         """
         own = () if self.heads is None else (self.heads,)
         shape = (*own, len(positions), self.d)
@@ -192,7 +198,8 @@ class Pair:
     def exact(self, x, positions, gradient):
         """Return the symbolic implementation's result, and its gradient to ``x``.
 
-        ``gradient`` is the upstream gradient, that of a loss to the result.
+        ``gradient`` is the upstream gradient, the gradient of a loss with respect to
+        the result.
         """
         forward, backward = np.empty(x.shape), np.empty(x.shape)
         for place in np.ndindex(x.shape[:-1]):
@@ -205,7 +212,11 @@ class Pair:
         return forward, backward
 
     def _exact_map(self, position, head):
-        """Return the symbolic implementation's affine map (T, vector) at a position."""
+        """Return the symbolic implementation's affine map (matrix T, added vector).
+
+        The map is that of the features of one token at ``position`` in head number
+        ``head``; ``head`` is ``None`` if heads share their parameters. Maps are cached.
+        """
         if (position, head) not in self.exact_maps:
             parameters = {
                 name: as_rationals(self._of_head(name, head))
@@ -228,7 +239,8 @@ class Pair:
 class ReferenceAt:
     """NumPy implementation at given positions: affine map of each token, and errors.
 
-    The map is a matrix and an added vector.
+    The map is a matrix ``t`` and an added vector ``added``. The errors are bounds on
+    the errors of angles, which :meth:`bound` uses.
     """
 
     def __init__(self, pair: Pair, positions: np.ndarray):
@@ -248,8 +260,9 @@ class ReferenceAt:
     def _changes(self, what: str):
         """Changes of each affine map by random changes of positions or parameters.
 
-        ``what`` is ``"positions"`` or ``"parameters"``. Each random change gives the
-        change of the matrices and that of the added vectors.
+        ``what``, ``"positions"`` or ``"parameters"``, says which are changed. The list
+        has a pair for each of several random changes: the changes of the matrices and
+        the changes of the added vectors.
         """
         parameters, positions = self.pair.parameters, self.positions
         if what == "parameters" and not parameters:
@@ -270,12 +283,19 @@ class ReferenceAt:
         return changes
 
     def forward(self, x):
-        """Return the reference's result for x, and the sizes of the summed terms."""
+        """Return the reference's result for x, and the sizes of the summed terms.
+
+        The sizes are arrays from which :meth:`bound` computes the bound on errors.
+        """
         out = np.einsum("...ij,...j->...i", self.t, x) + self.added
         return out, self._sizes(x, self.t, self.is_mixed, self.added)
 
     def backward(self, gradient):
-        """Return the reference's gradient to x, and the sizes of the summed terms."""
+        """Return the reference's gradient to x, and the sizes of the summed terms.
+
+        ``gradient`` is the upstream gradient. The sizes are arrays from which
+        :meth:`bound` computes the bound on errors.
+        """
         t, is_mixed = self.t.swapaxes(-1, -2), self.is_mixed.swapaxes(-1, -2)
         out = np.einsum("...ij,...j->...i", t, gradient)
         return out, self._sizes(gradient, t, is_mixed, np.zeros_like(out))
@@ -289,9 +309,10 @@ class ReferenceAt:
     def bound(self, sizes, dtype, angles=torch.float64, tables=None):
         """Return the bound on an implementation's error, entry by entry.
 
-        ``sizes`` are those that :meth:`forward` or :meth:`backward` returned. ``dtype``
-        is the dtype of the implementation's result, ``angles`` and ``tables`` are the
-        dtypes of its angles and tables.
+        ``sizes`` are the sizes of summed terms that :meth:`forward` or :meth:`backward`
+        returned. ``dtype`` is the dtype of the implementation's result, ``angles`` and
+        ``tables`` are the dtypes of its angles and of its tables of cosines and sines.
+        By default tables have ``dtype``, or float32 if that is wider.
         """
         products, mixed = sizes
         u_table = roundoff(tables or torch.promote_types(dtype, torch.float32))
@@ -335,9 +356,10 @@ def _compare(
 def _compare_torch(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
     """Compare PyTorch's result and gradient to x; return gradients to parameters.
 
-    ``given`` holds x and the upstream gradient, ``where`` the names of the
-    implementations, the device and the dtype. Errors from ``at`` are added to
-    ``tally``.
+    ``at`` is the reference at the positions. ``given`` holds x and the upstream
+    gradient; ``where`` the name of the pair of implementations, the device and the
+    dtype. ``compiled`` says whether the module is compiled. Errors from ``at`` are
+    added to ``tally``.
     """
     pair, (implementations, device, dtype), (x, gradient) = at.pair, where, given
     wide = torch.promote_types(dtype, torch.float32)
@@ -372,8 +394,9 @@ class _Line:
 def _lines(at: ReferenceAt, gradients, given) -> dict[str, _Line]:
     """Choose directions of the parameters, along which affine maps change by 1 at most.
 
-    They are the gradient to each parameter, and a random direction of all. The maps are
-    those of the tokens: no entry changes by more than 1 for a unit step. ``given``
+    The directions are the gradient to each parameter, by the parameter's name, and a
+    random direction of all, ``"all"``. For a unit step no entry of a token's map at
+    ``at`` changes by more than 1. ``gradients`` are PyTorch's, by parameter; ``given``
     holds inputs and upstream gradient, rounded to each dtype.
     """
     pair = at.pair
@@ -387,9 +410,10 @@ def _lines(at: ReferenceAt, gradients, given) -> dict[str, _Line]:
 def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, float]]:
     """NumPy's slopes along ``line`` for the inputs of each dtype, with their errors.
 
-    ``line`` is a direction of the parameters; ``given`` holds inputs and upstream
-    gradient, rounded to each dtype. All dtypes are computed at once, since most of the
-    time is taken by the tables of cosines and sines, which they share.
+    ``line`` is a direction of the parameters, an array for each by name; ``at`` is the
+    reference at the positions. ``given`` holds inputs and upstream gradient, rounded to
+    each dtype. All dtypes are computed at once, since most of the time is taken by the
+    tables of cosines and sines, which they share.
     """
     pair = at.pair
     x, gradient = (np.stack(each) for each in zip(*given.values(), strict=True))
@@ -406,12 +430,13 @@ def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, floa
 def _scaled(at: ReferenceAt, x: np.ndarray, line):
     """Scale a direction to speed 1, and shorten it until the result is nearly linear.
 
-    ``line`` is a direction of the parameters. The speed is the fastest change of an
-    entry of a token's affine map, of the matrix or of the added vector. The speeds of
-    tensors are added, so that no two cancel: together their effects may be quadratic.
-    Where the speed is small at one point, as at the top of a wave, the line may bend
-    nearby; and an entry may bend more than the entries that change most. So the line is
-    shortened until no entry's difference shows that it bends.
+    ``line`` is a direction of the parameters, ``x`` the input and ``at`` the reference
+    at the positions. The speed is the fastest change of an entry of a token's affine
+    map, of the matrix or of the added vector. The speeds of tensors are added, so that
+    no two cancel: together their effects may be quadratic. Where the speed is small at
+    one point, as at the top of a wave, the line may bend nearby; and an entry may bend
+    more than the entries that change most. So the line is shortened until no entry's
+    difference shows that it bends.
     """
     speed = max(sum(_speed(at, name, v) for name, v in line.items()), 1e-300)
     scaled = {name: v / speed for name, v in line.items()}
@@ -427,10 +452,10 @@ def _scaled(at: ReferenceAt, x: np.ndarray, line):
 def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
     """Largest change of an entry's slope by a doubled step, relative to roundings.
 
-    The entries are those of the result at ``x``; the steps go along ``line``, a
-    direction of the parameters. If this ratio is at most 1, the slope is off by less
-    than the roundings of the result at its ends, unless both steps are wrong by the
-    same amount.
+    The entries are those of the result for the features ``x``; the steps go along
+    ``line``, a direction of the parameters. If this ratio is at most 1, the slope is
+    off by less than the roundings of the result at its ends, unless both steps are
+    wrong by the same amount.
     """
     pair = at.pair
 
@@ -449,8 +474,8 @@ def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
 def _speed(at: ReferenceAt, name: str, direction: np.ndarray) -> float:
     """Fastest change of an entry of a token's affine map as one parameter moves.
 
-    The map is a matrix and an added vector; the parameter ``name`` moves in
-    ``direction``.
+    The map is a matrix and an added vector, at the positions of ``at``. The parameter
+    ``name`` moves along the array ``direction``.
     """
     size = np.abs(direction).max()
     shifted = {name: at.pair.parameters[name] + _PERTURBATION * direction / size}
@@ -462,10 +487,10 @@ def _speed(at: ReferenceAt, name: str, direction: np.ndarray) -> float:
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
     """Compare PyTorch's slope along each direction with the reference's.
 
-    ``lines`` are directions of the parameters, with NumPy's slopes; ``slopes`` are
-    PyTorch's gradients to the parameters. ``given`` holds x and the upstream gradient,
-    ``where`` the names of the implementations, the device and the dtype. Errors are
-    added to ``tally``.
+    ``at`` is the reference at the positions. ``lines`` are directions of the
+    parameters, with NumPy's slopes; ``slopes`` are PyTorch's gradients to the
+    parameters. ``given`` holds x and the upstream gradient; ``where`` the name of the
+    pair of implementations, the device and the dtype. Errors are added to ``tally``.
     """
     (implementations, device, dtype), (x, gradient) = where, given
     products, mixed = at.forward(x)[1]
@@ -485,15 +510,21 @@ def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
 def _sizes(encoding: EncodingRecord, variant: Variant) -> list[int]:
     """Return the head dimensions to test, each a multiple of the encoding's unit.
 
-    The unit is the number that the head dimension must be a multiple of. The dimensions
-    are two units, and 1, 2, 64 and 128 (``SIZES``) rounded up to whole units.
+    The unit, which depends on the configuration ``variant``, is the number that the
+    head dimension must be a multiple of. The dimensions are two units, and 1, 2, 64 and
+    128 (``SIZES``) rounded up to whole units.
     """
     unit = encoding.divisor(variant)
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})
 
 
 def _cases(pair: Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield test inputs: features ``[*heads, tokens, d]``, positions and gradients."""
+    """Yield test inputs: features, positions and upstream gradients.
+
+    Features and gradients are ``[heads, tokens, d]``, without the first axis if heads
+    share their parameters. ``pair`` gives encoding, heads and d; ``seed`` fixes the
+    random numbers.
+    """
     rng = np.random.default_rng(seed)
     own = () if pair.heads is None else (pair.heads,)
     lines = (

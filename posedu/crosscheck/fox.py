@@ -27,8 +27,9 @@ computed by several methods, by name."""
 class WeightErrors:
     """Largest error of FoX's attention weights, by method and sequence length.
 
-    A method is a way to compute the bias. ``sizes`` holds −c of the last token at each
-    length, where c is the cumulative sum of log gates.
+    A method is a way to compute the bias. ``errors`` has for each method's name an
+    error at each of ``lengths``. ``sizes`` holds −c of the last token at each length,
+    where c is the cumulative sum of log gates.
     """
 
     lengths: tuple[int, ...]
@@ -104,7 +105,11 @@ def weight_errors(
 def _weights(
     logits: Float[Tensor, "rows tokens"], bias: Float[Tensor, "rows tokens"]
 ) -> Float[Tensor, "rows tokens"]:
-    """Causal softmax weights of the last queries, from their logits and biases."""
+    """Causal softmax weights of a text's last queries, from their logits and biases.
+
+    The queries are the last ``rows`` of ``tokens`` tokens. The weights are computed in
+    the dtype of the arguments and returned in float64.
+    """
     rows, tokens = logits.shape
     later = torch.ones(rows, tokens, dtype=torch.bool).triu(tokens - rows + 1)
     return (logits + bias).masked_fill(later, -torch.inf).softmax(-1).double()

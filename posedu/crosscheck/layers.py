@@ -23,8 +23,9 @@ def run_layers(
     ``steps`` is the attention function of one implementation, which returns attention
     weights and output; ``hooks`` is the encoding in that implementation, which computes
     each layer's positions; and ``options`` are further arguments of ``steps``. All
-    layers have equal queries, keys, values and MLP output, so that a layer differs from
-    the layer before by its positions alone.
+    layers have equal queries ``q``, keys ``k``, values ``v`` and MLP output, so that a
+    layer differs from the layer before by its positions alone. ``positions`` are those
+    of the first layer.
     """
     positions = hooks.locate(positions, mlp_output)
     for _ in range(layers - 1):

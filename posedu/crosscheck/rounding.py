@@ -79,13 +79,17 @@ class Arithmetic:
         return Arithmetic(*self.key)
 
     def wrap(self, x: np.ndarray | np.generic) -> "Rounded":
-        """Return ``x`` as a :class:`Rounded` array, whose operations round."""
+        """Return ``x`` as a :class:`Rounded` array, which rounds by this model."""
         wrapped = np.asarray(x).view(Rounded)
         wrapped.arithmetic = self
         return wrapped
 
     def errors(self, size: np.ndarray, amount: float) -> np.ndarray | float:
-        """Draw a random error of at most ``amount`` times ``size`` for each entry."""
+        """Draw a random error of at most ``amount`` times ``size`` for each entry.
+
+        ``size`` has the absolute sizes of an array's entries. If ``amount`` is 0, the
+        result is 0.
+        """
         if amount == 0:
             return 0.0
         drawn = self._rng.uniform(-amount, amount, np.shape(size))
@@ -96,9 +100,11 @@ class Arithmetic:
     ) -> np.ndarray | float:
         """Draw the rounding errors of the sums that ``function`` computes.
 
-        ``given`` and ``options`` are the function's arguments. A sum of n terms has n −
-        1 partial sums, none of which exceeds the sum of absolute values. Each partial
-        sum rounds independently, and their errors add in squares, whatever the order.
+        ``given`` and ``options`` are the positional and keyword arguments of
+        ``function``, such as ``np.einsum``. A sum of n terms has n − 1 partial sums,
+        none of which exceeds the sum of absolute values. Each partial sum rounds
+        independently, and their errors add in squares, whatever the order. In exact
+        arithmetic the result is 0.
         """
         if self.summed == 0:
             return 0.0
@@ -110,7 +116,8 @@ class Arithmetic:
         """Draw rounding errors of the numbers ``x``, which are exact in this model.
 
         An implementation has to compute these numbers (parameters, or results of
-        parameters alone), too, and rounds them.
+        parameters alone), too, and rounds them. The result is 0 in exact arithmetic,
+        for numbers of this very arithmetic, whose errors are in them, and for integers.
         """
         if self.inner == 0 or x.arithmetic.key == self.key or not _is_inexact(x):
             return 0.0
@@ -119,10 +126,11 @@ class Arithmetic:
         return np.where(np.isfinite(size), size, 0.0) * drawn
 
     def store(self, x: Any) -> Any:
-        """Add a random error, that of stored arrays, to a hook's result.
+        """Return a hook's result with a random error in each entry.
 
-        A hook is a function by which an encoding acts on attention. If it returns a
-        pair, both arrays get errors.
+        A hook is a function by which an encoding acts on attention. The error is that
+        of storing an array in the dtype. If the hook returns a pair, both arrays get
+        errors.
         """
         if isinstance(x, tuple):
             return tuple(map(self.store, x))
@@ -149,8 +157,8 @@ class Arithmetic:
 class Rounded(np.ndarray):
     """NumPy array whose operations round as its ``arithmetic`` says.
 
-    The array passes through the reference's checks of arguments, which call
-    ``np.asarray(x, like=x)``.
+    ``arithmetic``, an :class:`Arithmetic`, is the model of roundings. The array passes
+    through the reference's checks of arguments, which call ``np.asarray(x, like=x)``.
     """
 
     arithmetic: Arithmetic
@@ -215,8 +223,8 @@ def _leaves(tree: Any) -> Iterator[Any]:
 def _arithmetic(leaves) -> Arithmetic:
     """Return the model of roundings for an operation on the arrays in ``leaves``.
 
-    Each :class:`Rounded` array has a model. If exact and inexact arrays mix, the
-    inexact model is taken.
+    Each :class:`Rounded` array among them has a model. If exact and inexact arrays mix,
+    the inexact model is taken.
     """
     first, *others = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
     if all(other is first for other in others):
@@ -225,7 +233,10 @@ def _arithmetic(leaves) -> Arithmetic:
 
 
 def _mapped(change: Callable, tree: Any) -> Any:
-    """Apply ``change`` to all arrays in nested tuples, lists and dictionaries."""
+    """Apply ``change`` to all arrays in nested tuples, lists and dictionaries.
+
+    Anything else in ``tree`` is returned as it is.
+    """
     if isinstance(tree, dict):
         return {name: _mapped(change, branch) for name, branch in tree.items()}
     if isinstance(tree, tuple | list):

@@ -44,8 +44,9 @@ def compare(
 ) -> None:
     """Compare the implementations of one configuration on lists of positions.
 
-    ``variant`` is the configuration (set of options) of the encoding. Errors are added
-    to ``tally``.
+    ``variant`` is the configuration (set of options) of the encoding. PyTorch runs on
+    each of ``devices``, and ``seed`` fixes the random numbers. Errors are added to
+    ``tally``.
     """
     for positions in _lines(encoding):
         _compare(tally, encoding, variant, positions, devices, seed, compiled=False)
@@ -60,8 +61,9 @@ def compare_compiled(
 ) -> None:
     """Compare the compiled PyTorch module with NumPy, on five tokens.
 
-    ``variant`` is the configuration (set of options) of the encoding. Errors are added
-    to ``tally``.
+    ``variant`` is the configuration (set of options) of the encoding. PyTorch runs on
+    each of ``devices``, and ``seed`` fixes the random numbers. Errors are added to
+    ``tally``.
     """
     torch.compiler.reset()
     line = np.arange(5)
@@ -110,7 +112,9 @@ def _array(t: torch.Tensor) -> np.ndarray:
 def _exact(encoding, positions, given, options, shape) -> np.ndarray:
     """Positions from the symbolic implementation as an array, computed row by row.
 
-    ``given`` are the random numbers by name, drawn by the PyTorch implementation.
+    ``given`` are the random numbers by name, drawn by the PyTorch implementation;
+    ``options`` are the encoding's options, and ``shape`` is the shape of the result,
+    ``[rows, tokens]``.
     """
     out, implementation = np.empty(shape), encoding.implementation("sympy")
     for row in range(len(out)):

@@ -37,7 +37,10 @@ def cut(z: Tensor) -> Tensor:
 
 
 def cut_in_base_2(z: Tensor) -> Tensor:
-    """Return the published kernel's softplus: in base 2, cut at 15, or z = 15 ln 2."""
+    """Return the published kernel's softplus of logits: in base 2, and z above the cut.
+
+    The cut is at 15 in base 2, which is z = 15 ln 2.
+    """
     s = z * LOG2_E
     return torch.where(s > CUT, s, (1 + s.exp2()).log2()) / LOG2_E
 
@@ -128,7 +131,7 @@ def row_errors(form: Form, logits: Float[Tensor, "rows keys"]) -> tuple[float, f
     """Return the largest error of a stick-breaking weight, and the largest row sum − 1.
 
     A row holds one query's weights of all keys. ``form`` is the softplus formula that
-    is tested. Errors are differences from float64 results.
+    is tested, applied to ``logits``. Errors are differences from float64 results.
     """
     weights = to_numpy((logits - _summed_outwards(form(logits))).exp())
     true, _ = _true(logits)
@@ -153,12 +156,18 @@ def row_bound(logits: Float[Tensor, "rows keys"]) -> float:
 def _true(
     logits: Float[Tensor, "rows keys"],
 ) -> tuple[Float[Array, "rows keys"], Float[Array, "rows keys"]]:
-    """Return float64 stick-breaking weights, and sums of softplus from each key on."""
+    """Return float64 stick-breaking weights, and sums of softplus from each key on.
+
+    A sum is over the softplus of a query's logits of the key and of all nearer keys.
+    """
     z = logits.double()
     spent = _summed_outwards(torch.logaddexp(z, torch.zeros_like(z)))
     return to_numpy((z - spent).exp()), to_numpy(spent)
 
 
 def _summed_outwards(costs: Float[Tensor, "rows keys"]) -> Float[Tensor, "rows keys"]:
-    """Sum ``costs``, softplus of the logits, over each key and all keys after it."""
+    """Sum ``costs`` over each key and all keys after it, which are nearer.
+
+    ``costs`` are the softplus values of each query's logits.
+    """
     return costs.flip(-1).cumsum(-1).flip(-1)

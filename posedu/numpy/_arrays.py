@@ -10,7 +10,10 @@ Positions = Num[np.ndarray, "*tokens"] | Sequence[object] | Number
 
 
 def as_array(name: str, given: object) -> np.ndarray:
-    """Return ``given`` as a NumPy array; raise if it is masked or cannot become one."""
+    """Return ``given`` as a NumPy array; raise if it is masked or cannot become one.
+
+    ``name`` is the argument's name in error messages.
+    """
     if isinstance(given, np.ma.MaskedArray):
         raise TypeError(f"{name} must have no mask of its own; give {name}.filled(…)")
     # A subclass with its own `__array_function__` decides what it becomes (NEP 35), as
@@ -23,7 +26,10 @@ def as_array(name: str, given: object) -> np.ndarray:
 
 
 def require_floats(name: str, array: np.ndarray) -> np.ndarray:
-    """Return ``array`` as float64 if it holds real floats, else raise."""
+    """Return ``array`` as float64 if it holds real floats, else raise.
+
+    ``name`` is the argument's name in error messages.
+    """
     array = as_array(name, array)
     if not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"{name} must hold floats, got dtype {array.dtype}")
@@ -34,7 +40,7 @@ def require_positions(positions: Positions, name: str = "positions") -> np.ndarr
     """Return ``positions`` as float64 if they are exact and finite, else raise.
 
     Positions are exact if they are below 2⁵³ in size (2²⁴ for float32): floats hold
-    every integer below this limit.
+    every integer below this limit. ``name`` is the argument's name in error messages.
     """
     positions = as_array(name, positions)
     if positions.dtype == np.float16:
@@ -58,7 +64,11 @@ def require_positions(positions: Positions, name: str = "positions") -> np.ndarr
 
 
 def require_position(name: str, position: Number) -> float:
-    """Return ``position`` as a float if it is one exact and finite number, or raise."""
+    """Return ``position`` as a float if it is one exact and finite number, or raise.
+
+    Exact is a number below 2⁵³ in size (2²⁴ for float32). ``name`` is the argument's
+    name in error messages.
+    """
     exact = require_positions(position, name)
     if exact.ndim:
         raise ValueError(f"{name} must be one number, got shape {list(exact.shape)}")
@@ -66,7 +76,10 @@ def require_position(name: str, position: Number) -> float:
 
 
 def require_numbers(positions: np.ndarray) -> np.ndarray:
-    """Return ``positions`` if they are one number for each token, else raise."""
+    """Return ``positions`` if they are one number for each token, else raise.
+
+    The shape must be ``[tokens]``: one sequence, and positions without coordinates.
+    """
     if positions.ndim != 1:
         raise ValueError(
             "positions must be one number for each token, got shape "
@@ -93,9 +106,9 @@ def align_positions(
     """Reshape ``positions`` to broadcast over all axes of ``x`` but the feature axis.
 
     Positions ``[tokens]`` serve every leading axis of ``x``; ``[batch, tokens]`` gives
-    each sequence of the batch, the first axis of ``x``, its own positions. With
-    ``axes``, each position has that many coordinates, in one more axis at the end.
-    Positions of any other shape are refused.
+    each sequence of the batch, the first axis of ``x``, its own positions. If ``axes``
+    is given, each position has that many coordinates, in one more axis at the end; if
+    it is ``None``, a position is one number. Positions of any other shape are refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")

@@ -83,7 +83,8 @@ def softmax(
 ) -> Float[Array, "*rows keys"]:
     """Weights proportional to exp(logit) over the keys that ``mask`` allows.
 
-    A query with no allowed key gets zeros. Equation ``def-softmax``.
+    A query with no allowed key gets zeros. Equation ``def-softmax``. ``None``: all keys
+    are allowed.
     """
     logits = require_floats("logits", logits)
     if mask is None:
@@ -99,7 +100,10 @@ def softmax(
 def weigh(
     logits: Float[Array, "heads queries keys"], tokens: Tokens
 ) -> Float[Array, "heads queries keys"]:
-    """Attention weights: :func:`softmax` over the keys that a query may attend to."""
+    """Attention weights: :func:`softmax` over the keys that a query may attend to.
+
+    These keys are given by ``tokens.mask``.
+    """
     return softmax(logits, np.broadcast_to(tokens.mask, logits.shape))
 
 
@@ -108,7 +112,10 @@ def mix(
     v: Float[Array, "heads keys d"],
     tokens: Tokens,
 ) -> Float[Array, "heads queries d"]:
-    """Attention output: each query's sum of the values, weighted by ``weights``."""
+    """Attention output: each query's sum of the values ``v``, weighted by ``weights``.
+
+    ``tokens`` is not used.
+    """
     return weights @ v
 
 
@@ -116,7 +123,7 @@ def mix(
 class Hooks:
     """The functions by which a positional encoding acts on attention, called hooks.
 
-    The default hooks are those of plain softmax attention. Called once for a model:
+    By default the hooks make plain softmax attention. Called once for a model:
     ``locate`` (makes the positions) and ``embed`` (changes the input vectors). Called
     in each layer: ``enter`` (changes the layer's input vectors) and ``update`` (makes
     the next layer's positions from attention weights, :class:`Tokens` and MLP output).
@@ -153,7 +160,7 @@ NO_HOOKS = Hooks()
 def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
     """Return the layer's input ``tokens.x``, or raise if attention got no ``x``.
 
-    ``name`` is that of the encoding, for the error message.
+    ``name`` is the name of the encoding in the error message.
     """
     if tokens.x is None:
         raise ValueError(f"{name} needs the layer's input: give attention x")
@@ -354,9 +361,10 @@ def _layer(
     mask: Array | None,
     hooks: Hooks,
 ) -> tuple[Steps, Array]:
-    """Return the intermediate results and the output of one attention layer.
+    """Return the intermediate values and the output of one attention layer.
 
-    Arguments as :func:`attention`.
+    The output is that after the output projection, ``[tokens, d_model]``. Arguments as
+    for :func:`attention`.
     """
     x = require_floats("x", x)
     if x.ndim != 2:
@@ -397,6 +405,10 @@ def stack(
     hooks
         One encoding's hooks (functions by which an encoding acts) for all layers, or
         hooks for each layer; ``locate`` and ``embed`` are the first layer's.
+
+    Returns
+    -------
+    The hidden vectors after the last layer; ``x`` itself if there are no layers.
     """
     hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks
     positions = require_positions(np.arange(len(x)) if positions is None else positions)

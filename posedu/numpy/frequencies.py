@@ -56,7 +56,10 @@ def wavelengths(
 
 
 def require_frequencies(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return ``frequencies`` as float64 if a nonempty finite vector, else raise."""
+    """Return ``frequencies`` as float64 if a nonempty finite vector, else raise.
+
+    A vector is an array with one axis.
+    """
     omega = require_floats("frequencies", frequencies)
     if omega.ndim != 1 or not len(omega):
         raise ValueError(f"frequencies must be [pairs], got shape {list(omega.shape)}")
@@ -66,9 +69,9 @@ def require_frequencies(frequencies: Float[Array, "pairs"]) -> Float[Array, "pai
 
 
 def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return ``frequencies`` if they fall by a constant ratio, else raise.
+    """Return ``frequencies`` as float64 if they fall by a constant ratio, else raise.
 
-    At least two frequencies are needed.
+    At least two frequencies are needed, all above 0.
     """
     omega = require_frequencies(frequencies)
     if len(omega) < 2 or not (omega > 0).all() or omega[0] <= omega[1]:
@@ -82,7 +85,8 @@ def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
 def require_scaled(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
     """Return ``frequencies`` if all are finite, else raise.
 
-    Methods such as YaRN compute them by factors that may make them overflow.
+    Context extension methods such as YaRN have multiplied these frequencies by factors
+    that may make them overflow.
     """
     if not np.isfinite(frequencies).all():
         raise ValueError(

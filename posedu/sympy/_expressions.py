@@ -7,7 +7,10 @@ import sympy as sp
 
 
 def expression(name: str, value: Any) -> sp.Expr:
-    """Return ``value`` as a SymPy expression; refuse strings, which SymPy would run."""
+    """Return ``value`` as a SymPy expression; refuse strings, which SymPy would run.
+
+    ``name`` is the argument's name, for error messages.
+    """
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:
@@ -19,7 +22,7 @@ def expression(name: str, value: Any) -> sp.Expr:
 def expressions(name: str, values: Any) -> Any:
     """Turn all numbers in nested sequences into SymPy expressions.
 
-    A matrix is returned as it is.
+    A matrix is returned as it is. ``name`` is the argument's name, for error messages.
     """
     if isinstance(values, str) or not isinstance(values, Iterable | sp.MatrixBase):
         return expression(name, values)
@@ -29,7 +32,10 @@ def expressions(name: str, values: Any) -> Any:
 
 
 def one_expression(name: str, value: Any) -> sp.Expr:
-    """Return ``value``, one number or a sequence of one, as a SymPy expression."""
+    """Return ``value``, one number or a sequence of one, as a SymPy expression.
+
+    ``name`` is the argument's name, for error messages.
+    """
     entries = list(sp.Matrix([expressions(name, value)]))
     if len(entries) != 1:
         raise ValueError(f"{name} must be one number, got {len(entries)}")
@@ -37,5 +43,8 @@ def one_expression(name: str, value: Any) -> sp.Expr:
 
 
 def matrix(name: str, rows: Any) -> sp.Matrix:
-    """SymPy matrix made from a sequence of rows, or column made from numbers."""
+    """SymPy matrix made from a sequence of rows, or a column made from numbers.
+
+    ``name`` is the argument's name, for error messages.
+    """
     return sp.Matrix(expressions(name, rows))

@@ -76,7 +76,8 @@ def by_row(
 ) -> sp.Matrix:
     """Apply ``weights`` to each query's logits of the keys that it may attend to.
 
-    ``weights`` is a function such as :func:`softmax`. All other keys get 0.
+    ``weights`` is a function from logits to attention weights, such as :func:`softmax`.
+    ``logits`` is a matrix ``[queries, keys]``. All other keys get 0.
     """
     filled = sp.zeros(*logits.shape)
     for i, keys in enumerate(tokens.visible):
@@ -87,7 +88,11 @@ def by_row(
 
 
 def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
-    """Attention output of each head: sums of the values, weighted by ``weights``."""
+    """Attention output of each head: sums of the values, weighted by ``weights``.
+
+    ``weights`` and ``v`` have a matrix for each head, ``[queries, keys]`` and ``[keys,
+    d]``. ``tokens`` is not used: it is an argument of every hook ``mix``.
+    """
     return tuple(a * b for a, b in zip(weights, v, strict=True))
 
 
@@ -240,8 +245,9 @@ def by_token(
 ) -> Heads:
     """Apply ``function`` to the features of each token in each head, and its position.
 
-    ``heads`` has a matrix for each head, tokens are rows; ``function`` takes a token's
-    features as a column and returns a column.
+    ``heads`` has a matrix for each head, tokens are rows; ``positions`` has a position
+    for each token. ``function`` takes a token's features as a column, and its position,
+    and returns a column.
     """
     return tuple(
         sp.Matrix.vstack(*(function(m[i, :].T, t).T for i, t in enumerate(positions)))

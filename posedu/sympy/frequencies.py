@@ -11,7 +11,8 @@ def frequencies(
 ) -> list[sp.Expr]:
     """Exact angular frequencies ω_p of the d/2 pairs of features, fastest first.
 
-    Equation ``def-frequencies``.
+    ω_p is a power of ``base``; ``spacing`` is the rule for the exponents. Equation
+    ``def-frequencies``.
     """
     d = require_dimension("d", d)
     exact = expression("base", base)

@@ -56,7 +56,8 @@ def stick_breaking(
 
     The weights of :func:`break_stick` replace the softmax. ``attend_current`` says
     whether a query attends to its own key, ``remainder`` what gets the weight that the
-    keys leave over. ``sink`` has a value for each head, in rows. See
+    keys leave over. ``sink`` has a value vector for each head, in rows, which gets this
+    weight if ``remainder`` is ``"sink"``. See
     :func:`posedu.numpy.stickbreaking.stick_breaking`. Equation ``def-stick-attention``.
     """
     require_bool("attend_current", attend_current)

@@ -10,7 +10,11 @@ from posedu.tools.configs.rotary_config import ConfigError, as_json
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a configuration's rotary embeddings; return 1 on warnings, 2 on errors."""
+    """Print a configuration's rotary embeddings; return 1 on warnings, 2 on errors.
+
+    ``arguments`` are the command's, by default those of the command line. Without
+    warnings or errors the result is 0.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools",
         description="Print the rotary embeddings of a model's configuration, and warn "

@@ -78,7 +78,7 @@ class Pairs:
     def features(self, width: int) -> Int[np.ndarray, "two pairs"]:
         """Return the first and second feature of each pair of ``width`` features.
 
-        Positive positions rotate the first feature to the second.
+        Positive positions rotate the first feature toward the second.
         """
         both = np.stack(pairs(width, layout=self.layout))
         return both[::-1] if self.clockwise else both
@@ -137,7 +137,8 @@ class Conversion:
     def order(self, features: int, start: int) -> Int[np.ndarray, "features"]:
         """Return the index before conversion of each of a head's ``features`` features.
 
-        The rotated features begin at ``start``; all others stay in place.
+        ``features`` is their number. The rotated features begin at index ``start``; all
+        others stay in place.
         """
         source = np.arange(features)
         here, there = (
@@ -150,7 +151,7 @@ class Conversion:
         """Return the index that each row of tensor ``name`` has before conversion.
 
         The result is ``None`` if all rows stay in place. ``count`` is the number of
-        rows.
+        rows of the tensor.
 
         Raises
         ------
@@ -297,8 +298,8 @@ def _plan(
 ) -> Iterator[tuple[str, Int[np.ndarray, "rows"] | None]]:
     """Yield each tensor's name, and the index that each row has before conversion.
 
-    ``shapes`` are the tensors' shapes by name. ``None`` instead of indices means that
-    all rows of the tensor stay in place.
+    ``shapes`` are the tensors' shapes by name. ``None`` in place of the indices means
+    that all rows of the tensor stay where they are.
     """
     plan = {
         name: conversion.rows(name, shape[0] if shape else 0)
@@ -335,7 +336,8 @@ def _plan(
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     """Read a safetensors header; return it, and the offset where tensors' bytes begin.
 
-    The header has each tensor's dtype, shape and offsets by the tensor's name.
+    The header has each tensor's dtype, shape and offsets by the tensor's name. Raises
+    ConvertError if the file is not a valid safetensors file.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -377,7 +379,10 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a JSON object from ``pairs``; raise ValueError if a name is given twice."""
+    """Make a JSON object from ``pairs``; raise ValueError if a name is given twice.
+
+    ``pairs`` are the names and values of one object, as the JSON parser gives them.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is given twice")
@@ -385,7 +390,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _offsets(tensor: tuple[str, Any]) -> tuple[int, int]:
-    """Return the offsets at which a tensor's bytes begin and end in the file's data."""
+    """Return the offsets at which a tensor's bytes begin and end in the file's data.
+
+    ``tensor`` is an entry of the safetensors header: the tensor's name and properties.
+    """
     name, of = tensor
     begin, end = of["data_offsets"]
     if type(begin) is not int or type(end) is not int:

@@ -9,7 +9,10 @@ from torch import Tensor
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
-    """Return autocast's dtype on the device of ``x``; ``None`` if autocast is off."""
+    """Return the dtype to which autocast casts on the device of ``x``.
+
+    ``None`` if autocast is off, or does not exist on this device.
+    """
     kind = x.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
@@ -17,14 +20,21 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """Return a context manager that turns autocast off on the device of ``x``."""
+    """Return a context manager that turns autocast off on the device of ``x``.
+
+    If autocast is off already, the context manager does nothing.
+    """
     if autocast_dtype(x) is None:
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
 
 def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Cast tensors to autocast's dtype, if it is on; float64 tensors stay float64."""
+    """Cast tensors to autocast's dtype, except those in float64.
+
+    If autocast is off, the tensors are returned unchanged. The device is that of the
+    first tensor.
+    """
     dtype = autocast_dtype(tensors[0])
     if dtype is None:
         return tensors
@@ -32,10 +42,11 @@ def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def keep(ctx: Any, inputs: Sequence[object], *outputs: Tensor) -> None:
-    """Save inputs and ``outputs`` of an autograd function, for its backward pass.
+    """Save the inputs and outputs of an autograd function, for its backward pass.
 
-    They go into ``ctx``, the function's context object. ``inputs`` may hold tensors and
-    other arguments; :func:`kept` returns them.
+    ``ctx`` is the function's context object, which stores them. ``inputs`` are all
+    arguments of the function, tensors and others; ``outputs`` are tensors. :func:`kept`
+    returns both.
     """
     tensors = [t for t in inputs if isinstance(t, Tensor)]
     ctx.other_inputs = [None if isinstance(t, Tensor) else t for t in inputs]
@@ -45,7 +56,10 @@ def keep(ctx: Any, inputs: Sequence[object], *outputs: Tensor) -> None:
 
 
 def kept(ctx: Any) -> tuple[list[Any], tuple[Tensor, ...]]:
-    """Return the inputs (a list) and outputs (a tuple) that :func:`keep` saved."""
+    """Return the inputs (a list) and outputs (a tuple) that :func:`keep` saved.
+
+    ``ctx`` is the context object of the autograd function, in which they were saved.
+    """
     inputs, count = list(ctx.other_inputs), len(ctx.tensor_indices)
     for n, t in zip(ctx.tensor_indices, ctx.saved_tensors, strict=False):
         inputs[n] = t
@@ -70,7 +84,9 @@ def completed(
     ) -> tuple[Callable[..., Any], list[Tensor]]:
         """Return ``reference`` as a function of chosen inputs, and these inputs.
 
-        They are the inputs at ``indices``; the other inputs keep their saved values.
+        The chosen inputs are those at ``indices`` among the arguments of the autograd
+        function; all other inputs keep the values that were saved in ``ctx``, its
+        context object.
         """
         inputs, _ = kept(ctx)
 
@@ -100,8 +116,10 @@ def completed(
         def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
             """Return the Jacobian-vector product, by two vector-Jacobian products.
 
-            Forward-mode differentiation is not used for it, since PyTorch refuses
-            nested tangents.
+            ``ctx`` is the context object of the autograd function. ``tangents`` has one
+            tensor for each input, ``None`` for an input without a tangent. Forward-mode
+            differentiation is not used for the product, since PyTorch refuses nested
+            tangents.
             """
             directions = {n: t for n, t in enumerate(tangents) if t is not None}
             run, inputs = restricted(ctx, list(directions))

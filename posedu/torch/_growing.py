@@ -14,6 +14,9 @@ class Reserve:
     Caches that were copied from each other share the memory. Numbers that were written
     once are never overwritten: a tensor grows in place only if it ends where the
     written part of the memory ends; any other tensor is copied to new memory first.
+
+    ``like`` is a tensor that gives shape (but for ``axis``, along which it grows),
+    dtype and device; ``capacity`` is the number of entries along this axis.
     """
 
     def __init__(self, like: Tensor, axis: int, capacity: int):
@@ -29,11 +32,19 @@ class Reserve:
         self.written = end
 
     def newest(self, count: int) -> Tensor:
-        """Return a view of the last ``count`` entries that were written."""
+        """Return a view of the last ``count`` entries that were written.
+
+        An entry is an index along the axis along which the tensor grows.
+        """
         return self.memory.narrow(self.axis, self.written - count, count)
 
     def can_extend(self, t: Tensor, by: int) -> bool:
-        """Return whether ``by`` more entries can be written right after ``t``."""
+        """Return whether ``by`` more entries can be written right after tensor ``t``.
+
+        False if they do not fit into the memory, if ``t`` is no view of the memory that
+        ends at the entry written last, or if the memory was reserved in inference mode
+        and that mode is off.
+        """
         memory, axis = self.memory, self.axis
         if self.written + by > memory.shape[axis] or t.stride() != memory.stride():
             return False
@@ -51,11 +62,13 @@ def grown(
     reserve: Reserve | None,
     capacity: int | None,
 ) -> tuple[Shaped[Tensor, "*grown_shape"], Reserve | None]:
-    """Append ``new`` to ``t``; return the longer tensor and its memory, if reserved.
+    """Append ``new`` to ``t`` along ``axis``; return the longer tensor and its memory.
 
-    Where gradients are recorded, and under compilers and transforms, the longer tensor
-    is new and has no reserved memory (``None``). Otherwise it is a view of ``reserve``,
-    or of new memory for ``capacity`` entries, by default twice as many as there are.
+    ``reserve`` is the memory in which ``t`` lies, ``None`` if there is none. Where
+    gradients are recorded, and under compilers and transforms, the longer tensor is new
+    and its memory is ``None``. Otherwise the longer tensor is a view of ``reserve``,
+    or, if it does not fit there, of new memory for ``capacity`` entries, by default
+    twice as many as there are.
     """
     if torch.is_grad_enabled() or new.is_meta or is_compiling() or is_wrapped(new):
         return torch.cat((t, new), axis), None

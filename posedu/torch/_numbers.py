@@ -16,8 +16,9 @@ def as_real_tensor(
     """Return ``value`` as a dense, real tensor.
 
     A tensor stays on its device; an array or a list becomes a tensor on the CPU.
-    ``dtype`` defaults to what :func:`torch.as_tensor` takes: the dtype of an array, and
-    PyTorch's default for a list of floats.
+    ``name`` is the argument's name in error messages. ``dtype`` defaults to what
+    :func:`torch.as_tensor` takes: the dtype of a tensor or an array, and PyTorch's
+    default for a list of floats.
 
     Raises
     ------

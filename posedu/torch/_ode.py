@@ -1,8 +1,8 @@
 """Runge–Kutta solution of FLOATER's neural ODE and its gradient, as one operation.
 
 The number of steps depends on the values of the positions, so that no compiler can
-unroll the loop. The loop is therefore a custom operation whose gradient is that of the
-steps.
+unroll the loop. The loop is therefore a custom operation, whose gradient is the exact
+gradient of the steps.
 """
 
 from collections.abc import Sequence
@@ -41,10 +41,11 @@ def integrate(
 ) -> Tensor:
     """Return the solution P at each position, float64 ``[*positions, states, width]``.
 
-    Equation ``def-floater``. ``field`` are the weights and biases of the network that
-    gives the slope: those of the inner layer, then those of the outer layer. From one
-    whole position to the next, the solver takes ``steps`` steps with the coefficients
-    ``tableau``, through the time ``delta``.
+    Equation ``def-floater``. ``start`` are the states at position 0, ``[states,
+    width]``. ``field`` are the weights and biases of the network that gives the slope:
+    weight and bias of the inner layer, then weight and bias of the outer layer. From
+    one whole position to the next, the solver takes ``steps`` steps with the
+    coefficients named ``tableau``, through the time ``delta``.
 
     Raises
     ------
@@ -62,7 +63,9 @@ def integrate(
 class _Net(NamedTuple):
     """Transposed weights and biases of the two-layer network that gives the slope.
 
-    The weights of its input "time" are separate: ``a_time`` and ``b_time``.
+    The slope is the right-hand side of FLOATER's ODE. ``a`` and ``a_bias`` belong to
+    the inner layer, ``b`` and ``b_bias`` to the outer layer. The weights of the input
+    "time" of both layers are separate: ``a_time`` and ``b_time``.
     """
 
     a: Tensor
@@ -74,7 +77,11 @@ class _Net(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """Inputs and hidden units of FLOATER's network in a stage of a Runge–Kutta step."""
+    """Inputs and hidden units of FLOATER's network in a stage of a Runge–Kutta step.
+
+    The inputs are the time of the stage and the state ``y``; ``hidden`` are the hidden
+    units after the ReLU.
+    """
 
     time: Tensor
     y: Tensor
@@ -92,7 +99,8 @@ def _step(
 ) -> tuple[Tensor, list[_Stage]]:
     """Take one Runge–Kutta step; return the state after the step, and its stages.
 
-    The step goes from the state ``p`` at ``time`` to ``time + step``.
+    The step goes from the state ``p`` at ``time`` to ``time + step``. ``net`` gives the
+    slope; ``tableau`` names the coefficients, ``"classical"`` or ``"3/8"``.
     """
     places, rows, weights = _TABLEAUX[tableau]
     stages: list[_Stage] = []
@@ -109,7 +117,11 @@ def _step(
 def _advanced(
     p: Tensor, step: Tensor, weights: Sequence[float], slopes: list[Tensor]
 ) -> Tensor:
-    """Return state ``p`` plus ``step`` times the weighted sum of the stages' slopes."""
+    """Return the state ``p`` plus ``step`` times the weighted sum of ``slopes``.
+
+    ``step`` is a length of time; ``slopes`` are the network's slopes in the stages of a
+    Runge–Kutta step, with one of the ``weights`` each.
+    """
     for weight, slope in zip(weights, slopes, strict=True):
         if weight:
             p = torch.addcmul(p, step, slope, value=weight)
@@ -124,7 +136,10 @@ class _Sums:
         self.totals = [torch.zeros_like(t) for t in net]
 
     def add(self, stages: list[_Stage], to_slopes: Sequence[Tensor]) -> None:
-        """Add the gradients from ``stages``, given the gradients of their slopes."""
+        """Add the gradients that ``stages`` give to the network's weights and biases.
+
+        ``to_slopes`` are the gradients of the slopes, one tensor for each stage.
+        """
         times, y, hidden = map(_rows, zip(*map(_with_times, stages), strict=True))
         slope = _rows(to_slopes)
         z = (slope @ self.net.b.T) * (hidden > 0)
@@ -134,7 +149,10 @@ class _Sums:
         self.totals = [t + s for t, s in zip(self.totals, sums, strict=True)]
 
     def finished(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the gradients of inner weight and bias, then of the outer ones."""
+        """Return the summed gradients of the network's weights and biases.
+
+        In this order: inner weight, inner bias, outer weight, outer bias.
+        """
         a, a_time, a_bias, b, b_time, b_bias = self.totals
         inner = torch.cat((a.T, a_time[:, None]), 1)
         return inner, a_bias, torch.cat((b.T, b_time[:, None]), 1), b_bias
@@ -145,7 +163,10 @@ def _rows(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _with_times(stage: _Stage) -> _Stage:
-    """Return the stage with its time expanded to one number for each state."""
+    """Return ``stage`` with its time expanded to one number for each state.
+
+    ``stage`` is a stage of a Runge–Kutta step.
+    """
     return stage._replace(time=stage.time.expand(*stage.y.shape[:-1], 1))
 
 
@@ -154,8 +175,9 @@ def _step_back(
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the gradients of a Runge–Kutta step's initial state and of its slopes.
 
-    ``g`` is the gradient of the state after the step. ``is_on`` is true for the hidden
-    units of each stage that are above 0.
+    ``g`` is the gradient of the state after the step, ``step`` the length of the step
+    and ``tableau`` the name of its coefficients. ``is_on`` has a tensor for each stage,
+    true for the hidden units that are above 0.
     """
     _, rows, weights = _TABLEAUX[tableau]
     to_slopes = [weight * (step * g) for weight in weights]
@@ -200,9 +222,12 @@ def _places(positions: Tensor, step: float, steps: int) -> _Places:
 def _nodes(
     net: _Net, start: Tensor, last: dict[int, int], step: float, tableau: str
 ) -> Tensor:
-    """Return the states at the multiples 0, 1, … and then 0, −1, … of ``step``.
+    """Return FLOATER's states at whole steps of the solver, forwards and backwards.
 
-    ``last`` is the number of steps from ``start`` in each direction (1 and −1).
+    They are the states at the times 0, 1, … and then 0, −1, … in units of ``step``,
+    stacked along the first axis. ``start`` is the state at time 0; ``last`` is the
+    number of steps in each direction (keys 1 and −1). ``net`` gives the slope;
+    ``tableau`` names the solver's coefficients.
     """
     nodes = []
     for direction, count in last.items():

@@ -23,8 +23,9 @@ class Shared:
     def once(self, make: Callable[[], Result], *key: Hashable) -> Result:
         """Return what ``make()`` returned for ``key``, called the first time only.
 
-        The key must hold all that the returned table depends on. Modules and tensors in
-        the key are compared by identity.
+        ``make`` is a function without arguments that computes a table. The key must
+        hold all that this table depends on. Modules and tensors in the key are compared
+        by identity. Under a compiler ``make()`` is called every time.
         """
         if is_compiling():
             return make()

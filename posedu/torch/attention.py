@@ -46,10 +46,11 @@ QK_NORMS: tuple[QKNorm, ...] = get_args(QKNorm)
 
 
 class Steps(NamedTuple):
-    """Result of attention: the output, the inputs of the hooks, the attention weights.
+    """Outcome of attention: the output, the hooks' arguments, the attention weights.
 
-    Hooks are methods by which an encoding acts on attention. ``weights`` is ``None``
-    unless the route (code path that computes attention) is ``"eager"``.
+    Hooks are methods by which an encoding acts on attention. ``out`` is the output of
+    all heads, before the output projection. ``weights`` is ``None`` unless the route
+    (code path that computes attention) is ``"eager"``.
     """
 
     out: Float[Tensor, "batch heads queries d_v"]
@@ -173,7 +174,11 @@ def _steps(
     """Compute attention of projected q, k, v (valid arguments); extend the cache last.
 
     Autocast applies to the projections only; later operations keep their dtypes.
-    With ``norm_eps``, rotated queries and keys are normalized before keys are cached.
+    ``consecutive`` is true if each position is known to be the previous one plus 1.
+    ``memory`` is further per-token state to cache, tensors by name. With ``norm_eps``,
+    the ε of an RMS norm, rotated queries and keys are normalized before keys are
+    cached. ``shared`` holds tables that the layers of a model share in one forward
+    pass; ``None`` for a layer outside a model.
     """
     q, k, v = lowered(*projected)
     d = q.shape[-1]
@@ -226,10 +231,11 @@ def _located(
     like: Tensor,
     cache: KVCache | None,
 ) -> tuple[Tensor, bool]:
-    """Return positions as a checked tensor, and whether they are default ones.
+    """Return positions as a checked tensor, and whether they count up by one.
 
-    Default positions count on from the cache: each is the one before plus 1. That must
-    be true of the cached tokens, too.
+    The second is true if ``positions`` is ``None`` and the cache, if given, holds
+    default positions alone. Default positions count on from the cache: each is the
+    previous one plus 1. ``like`` is a tensor of queries, ``[batch, heads, tokens, d]``.
     """
     consecutive = positions is None and (cache is None or cache.consecutive)
     located = as_positions(
@@ -374,7 +380,8 @@ class Attention(nn.Module):
             keys including the cached ones. A query without any key gives zeros before
             the output projection.
         segments
-            For packed sequences: a token attends only to tokens of its own number.
+            For packed sequences: the number of each token's sequence. A token
+            attends only to tokens of the same number.
         cache
             Keys and values of this layer's earlier tokens; the new tokens are appended.
 
@@ -400,7 +407,11 @@ class Attention(nn.Module):
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
-        """Return the output of :meth:`forward` and the intermediate results."""
+        """Return the output of :meth:`forward` and the values on the way to it.
+
+        The values on the way are :class:`Steps`. The arguments are those of
+        :meth:`forward`.
+        """
         require_input(x, self.d_model, self.q.weight)
         require_masks(x, key_padding_mask, segments, self.window, cache)
         located, consecutive = _located(positions, self.encoding, x, cache)
@@ -418,11 +429,11 @@ class Attention(nn.Module):
         cache: KVCache | None,
         shared: Shared,
     ) -> tuple[Tensor, Steps]:
-        """Return the output and intermediate results for arguments that are checked.
+        """Return the output and intermediate values; arguments are checked already.
 
-        As :meth:`steps`. ``consecutive`` is true if each position is known to be the
-        one before plus 1; ``shared`` holds tables that the layers of a model share in
-        one forward pass.
+        The arguments are those of :meth:`steps`, and two more. ``consecutive`` is true
+        if each position is known to be the previous one plus 1; ``shared`` holds tables
+        that the layers of a model share in one forward pass.
         """
         q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
         steps = _steps(
@@ -455,7 +466,11 @@ class Attention(nn.Module):
         Float[Tensor, "batch kv_heads tokens d"],
         Mapping[str, Tensor],
     ]:
-        """Project ``x`` to queries, keys, values and other per-token state to cache."""
+        """Project ``x`` to queries, keys, values and other per-token state to cache.
+
+        The state is a dictionary, here an empty one; a subclass may use
+        ``key_padding_mask``, ``segments`` and ``cache`` to make it.
+        """
         q, k = self.q(x), self.k(x)
         if self.qk_norm == "projection":
             q, k = self._normalized(q, k)
@@ -470,6 +485,7 @@ class Attention(nn.Module):
     def _normalized(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return queries and keys after RMS norms with gains (QK norm).
 
+        Their last axis is normalized: the features of a head, or of all heads together.
         Autocast lowers the dtype of the projections but not of the gains; the norm is
         computed in the dtype of the gains.
         """
@@ -487,7 +503,11 @@ class Attention(nn.Module):
 
 
 def _require_encoding(encoding: Encoding | None) -> Encoding:
-    """Return ``encoding`` (NoPE for ``None``); raise if a layer cannot use it."""
+    """Return ``encoding``, or raise if an attention layer cannot use it.
+
+    For ``None`` an encoding without hooks (methods that attention calls) is returned:
+    NoPE. An encoding that acts on a model's input alone is refused.
+    """
     if encoding is None:
         return Encoding()
     if not isinstance(encoding, Encoding):
@@ -566,7 +586,11 @@ def require_masks(
 def _require_rows(
     name: str, rows: Tensor, shape: tuple[int, int], like: Tensor
 ) -> None:
-    """Raise unless a mask or segments have ``shape`` and the device of ``like``."""
+    """Raise unless ``rows``, a mask or segments, have ``shape``, ``[batch, tokens]``.
+
+    They must be a dense tensor on the device of the tensor ``like``. ``name`` is their
+    name in error messages.
+    """
     if not isinstance(rows, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(rows).__name__}")
     if rows.layout != torch.strided:

@@ -116,11 +116,15 @@ class KVCache:
     ) -> "KVCache":
         """Return a new cache of the cached and given tokens; leave this cache as is.
 
+        ``k``, ``v`` and ``positions`` are keys, values and positions of the new tokens,
+        ``memory`` their further per-token state (tensors by name), ``encoding`` the
+        encoding that rotated the keys.
+
         Raises
         ------
         ValueError
             Keys, values or per-token state of another shape, dtype or device; an
-            encoding of another class than that of the cached keys.
+            encoding of another class than the encoding of the cached keys.
         """
         name, state = type(encoding).__name__, encoding.rotation_state()
         extended = KVCache(self.capacity)
@@ -186,6 +190,9 @@ class KVCache:
     ) -> Shaped[Tensor, "batch keys *features"]:
         """Return the cached per-token state ``name`` with that of new tokens appended.
 
+        ``new`` is the state of the new tokens. If the cache holds no state of this
+        name, ``new`` is returned.
+
         Raises
         ------
         ValueError
@@ -197,7 +204,10 @@ class KVCache:
         return torch.cat((self.memory[name], new), 1)
 
     def copy_from(self, other: "KVCache") -> None:
-        """Take the contents of the cache ``other``, without copying tensors."""
+        """Replace this cache's contents by the contents of the cache ``other``.
+
+        Tensors are shared, not copied.
+        """
         self.__dict__.update(other.__dict__)
 
     def crop(self, start: int | None = None, stop: int | None = None) -> None:
@@ -221,11 +231,11 @@ class KVCache:
         Keys are rotated once more, in one pass from the old tensor to a new one, so
         that a copy of the cache keeps the old keys. Equation ``def-cache-rerotation``.
 
-        Above the first layer, the result equals a run at the new positions only if all
-        earlier tokens move by the same shift (``thm-cache-stack``) and nothing else
-        depends on absolute positions. Under :class:`LogN` (a temperature that grows
-        with the query's position) the queries do depend on absolute positions, and the
-        result differs.
+        Above the first layer, the moved keys equal those of a run at the new positions
+        only if all earlier tokens move by the same shift (``thm-cache-stack``) and
+        nothing else depends on absolute positions. Under :class:`LogN` (a temperature
+        that grows with the query's position) the queries do depend on absolute
+        positions, and the moved keys differ.
 
         Parameters
         ----------
@@ -295,7 +305,11 @@ class KVCache:
         self.count -= gap
 
     def _require_rotated_by(self, encoding: Encoding) -> None:
-        """Raise unless ``encoding`` rotated all cached keys, by its present angles."""
+        """Raise unless ``encoding`` rotated all cached keys, by its present angles.
+
+        Also raise if the model's input holds positions, which cannot be moved. Angles
+        that cannot be read, under ``torch.compile`` for example, are not compared.
+        """
         if not isinstance(encoding, Encoding):
             raise TypeError(
                 f"encoding must be that of the layer, got {type(encoding).__name__}"
@@ -338,7 +352,9 @@ def _as_shifts(
 ) -> Shaped[Tensor, "rows keys *position"]:
     """Return a tensor of position shifts (new minus old), one for each key of ``k``.
 
-    Where the positions of ``encoding`` have several coordinates, so has each shift.
+    ``shifts`` is one number for all keys, or positions as attention accepts them. Where
+    the positions of ``encoding`` have several coordinates, so has each shift, and one
+    number for all is refused.
     """
     shape, name = encoding.position_shape, type(encoding).__name__
     if not isinstance(shifts, Real):
@@ -354,7 +370,10 @@ def _as_shifts(
 
 
 def _require_exact(shift: float) -> None:
-    """Raise unless a position shift of all tokens is finite and exact in float64."""
+    """Raise unless ``shift``, a position shift of all tokens, is finite and below 2⁵³.
+
+    Numbers of 2⁵³ and more are not exact in float64.
+    """
     too_large = isinstance(shift, Integral) and abs(shift) >= 2**53
     if too_large or abs(require_finite("shifts", shift)) >= 2**53:
         raise ValueError(
@@ -363,7 +382,10 @@ def _require_exact(shift: float) -> None:
 
 
 def _first_range(t: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a copy of ``t`` twice: the smallest and the largest value seen so far."""
+    """Return a detached copy of ``t`` twice, as the first range of its values.
+
+    A range is a pair: the smallest and the largest value of a tensor over all calls.
+    """
     value = t.detach().clone()
     return value, value
 
@@ -371,9 +393,10 @@ def _first_range(t: Tensor) -> tuple[Tensor, Tensor]:
 def _widened(old: Ranges | None, state: tuple[Tensor, ...]) -> Ranges | None:
     """Widen ranges (smallest and largest values) to cover the tensors in ``state``.
 
-    ``state`` are the tensors that fix an encoding's angles, with one range for each;
-    ``None`` if their shapes changed. Ranges are widened rather than compared: for a
-    comparison a device would have to wait, and a compiler could not trace the branch.
+    ``state`` are the tensors that fix an encoding's angles; ``old`` has one range for
+    each. ``None`` if ``old`` is ``None``, or if the tensors' shapes differ from those
+    of the ranges. Ranges are widened rather than compared: for a comparison a device
+    would have to wait, and a compiler could not trace the branch.
     """
     if old is None or [low.shape for low, _ in old] != [t.shape for t in state]:
         return None
@@ -386,8 +409,11 @@ def _widened(old: Ranges | None, state: tuple[Tensor, ...]) -> Ranges | None:
 def _is_constant(rotation: Ranges | None, state: tuple[Tensor, ...]) -> bool:
     """Return whether each range holds just the value of its tensor in ``state``.
 
-    A range is the smallest and the largest value so far of a tensor that fixes an
-    encoding's angles. Tensors that cannot be read now are taken to be equal.
+    ``state`` are the tensors that fix an encoding's angles; ``rotation`` has a range
+    for each, its smallest and largest value over all calls of a layer. False if
+    ``rotation`` is ``None``, or if numbers or shapes of tensors differ. Tensors whose
+    values cannot be read (on the device "meta", under ``torch.compile`` or
+    ``torch.vmap``) are not compared, and count as equal.
     """
     if rotation is None or len(rotation) != len(state):
         return False
@@ -402,7 +428,11 @@ def _is_constant(rotation: Ranges | None, state: tuple[Tensor, ...]) -> bool:
 
 
 def _require_alike(name: str, cached: Tensor, new: Tensor, token_axis: int) -> None:
-    """Raise unless the cached and the new tensor differ only in their token counts."""
+    """Raise unless the cached and the new tensor differ only in their token counts.
+
+    ``token_axis`` is the index of the token axis in both; ``name`` says in the error
+    message what the tensors hold.
+    """
     if _kind(cached, token_axis) != _kind(new, token_axis):
         old_shape, old_dtype, old_device = _kind(cached, token_axis)
         shape, dtype, device = _kind(new, token_axis)
@@ -415,5 +445,8 @@ def _require_alike(name: str, cached: Tensor, new: Tensor, token_axis: int) -> N
 def _kind(
     t: Tensor, token_axis: int
 ) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
-    """Return a tensor's shape without the token axis, its dtype and its device."""
+    """Return a tensor's shape without the token axis, its dtype and its device.
+
+    ``token_axis`` is the index of the token axis.
+    """
     return (*t.shape[:token_axis], *t.shape[token_axis + 1 :]), t.dtype, t.device

@@ -1,6 +1,6 @@
 """Hooks: methods by which a positional encoding acts on attention and on a model.
 
-The default hooks are those of plain attention without positions.
+By default the hooks make plain attention without positions.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,9 +45,9 @@ class Tokens:
     """Queries, keys, values, positions and masks: the inputs of an encoding's hooks.
 
     Hooks are the methods by which an encoding acts on attention. ``q`` and ``k`` are
-    the results of the hook ``rotate`` and ``v`` that of ``values``, with as many heads
-    of ``k`` and ``v`` as of ``q``; ``d`` is the head dimension before ``rotate``. Keys,
-    values, key positions and ``memory`` (the per-token state that the encoding's
+    the results of the hook ``rotate`` and ``v`` the result of ``values``, with as many
+    heads of ``k`` and ``v`` as of ``q``; ``d`` is the head dimension before ``rotate``.
+    Keys, values, key positions and ``memory`` (the per-token state that the encoding's
     ``remember`` returned) include those of the cache; the last query belongs to the
     last key. Positions are ``[1 or batch, tokens, *position]``; ``consecutive`` is true
     if each position is known to be the previous one plus 1. ``x`` is the layer's input
@@ -76,12 +76,12 @@ class Tokens:
 
     @property
     def k(self) -> Float[Tensor, "batch heads keys features"]:
-        """Keys of each query head: those of its key-value head in ``grouped_k``."""
+        """Keys of each query head: the keys of its key-value head in ``grouped_k``."""
         return per_head(self.grouped_k, self.q)
 
     @property
     def v(self) -> Float[Tensor, "batch heads keys d_v"]:
-        """Values of each query head: those of its key-value head in ``grouped_v``."""
+        """Values of each query head: the values of its head in ``grouped_v``."""
         return per_head(self.grouped_v, self.q)
 
     @property
@@ -182,9 +182,10 @@ class Encoding(nn.Module):
         self.identity = Identity()
 
     def uses(self, hook: str) -> bool:
-        """Return whether this encoding uses the named hook.
+        """Return whether this encoding uses the hook of the name ``hook``.
 
-        Hooks are the methods by which an encoding acts on attention or on a model.
+        Hooks are the methods by which an encoding acts on attention or on a model. A
+        name that no hook has raises a ``ValueError``.
         """
         if hook in self.hooks:
             return True
@@ -201,7 +202,8 @@ class Encoding(nn.Module):
     def given_shape(self) -> tuple[int, ...]:
         """Shape of one position that a caller gives to a model.
 
-        ``()``, a number, if the hook ``locate`` makes the layers' positions from it.
+        ``()``, a number, if the encoding uses the hook (method) ``locate``, which makes
+        the layers' positions from it; else ``position_shape``, the shape in the layers.
         """
         return () if self.uses("locate") else self.position_shape
 
@@ -274,10 +276,11 @@ class Encoding(nn.Module):
     def rotate_in_model(
         self, q: Tensor, k: Tensor, positions: Tensor, shared: Shared
     ) -> tuple[Tensor, Tensor]:
-        """Return the result of :meth:`rotate`, by a table made once for all layers.
+        """Return q and k as :meth:`rotate` does, by a table made once for all layers.
 
         The table holds the rotation of each position, and ``shared`` keeps it for one
-        forward pass. An encoding without such a table does not use ``shared``.
+        forward pass. An encoding without such a table does not use ``shared``, and
+        calls :meth:`rotate`.
         """
         return self.rotate(q, k, positions)
 
@@ -304,8 +307,8 @@ class Encoding(nn.Module):
         """Return the tensors that determine the rotation angles of cached keys.
 
         A cache compares these tensors, since it may move its keys only by the angles by
-        which the keys were rotated. By default: parameters and buffers of an encoding
-        that overrides ``move_keys``.
+        which the keys were rotated. By default they are all parameters and buffers if
+        the encoding overrides ``move_keys``, else none: an empty tuple.
         """
         if not self.uses("move_keys"):
             return ()
@@ -318,7 +321,8 @@ class Encoding(nn.Module):
     ) -> Float[Tensor, "batch kv_heads keys features"]:
         """Return cached keys moved to other positions, each by its own shift.
 
-        Keys into which no position enters are returned as they are.
+        ``shifts`` are the new positions minus the old ones. Keys into which no position
+        enters are returned as they are.
 
         Raises
         ------
@@ -334,7 +338,10 @@ class Encoding(nn.Module):
         return k
 
     def scale(self, d: int) -> float:
-        """Return the factor of the inner products q · k, for a head dimension d."""
+        """Return the factor of the inner products q · k; by default 1/√d.
+
+        ``d`` is the head dimension.
+        """
         return d**-0.5
 
     def fold(
@@ -353,7 +360,8 @@ class Encoding(nn.Module):
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows #heads queries keys"] | None:
         """Return the bias to add to the scaled inner products, or ``None`` for no bias.
 
-        By default the bias is the sum of the query and key terms of :meth:`fold`.
+        By default the bias is the sum of the query and key terms of :meth:`fold`, and
+        ``None`` if there are no terms.
         """
         summands = self.fold(tokens)
         if summands is None:
@@ -365,7 +373,8 @@ class Encoding(nn.Module):
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
         """Return the bias of each offset, the largest offset first, or ``None``.
 
-        ``None`` if the bias depends on more than the offset (query minus key position).
+        An offset is query position minus key position. ``None`` (default) if the bias
+        depends on more than the offset.
         """
         return None
 
@@ -446,7 +455,7 @@ class Encoding(nn.Module):
         )
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """Register a parameter; raise if its name is that of a hook.
+        """Register a parameter; raise if a hook has the same name.
 
         Hooks are the methods by which an encoding acts on attention or on a model.
         """
@@ -456,5 +465,8 @@ class Encoding(nn.Module):
 
 
 def _overrides(kind: type[Encoding], hook: str) -> bool:
-    """Return whether a class overrides the named hook (method) of :class:`Encoding`."""
+    """Return whether the class ``kind`` overrides the hook of the name ``hook``.
+
+    Hooks are methods of :class:`Encoding` by which it acts on attention or on a model.
+    """
     return getattr(kind, hook) is not getattr(Encoding, hook)

@@ -14,7 +14,7 @@ def frequencies(
     """Angular frequencies of the d/2 pairs of features, in float64.
 
     Equation ``def-frequencies``. See :func:`posedu.numpy.frequencies.frequencies`,
-    which explains the two values of ``spacing``.
+    which explains the two values of ``spacing``. By default ω_p = base^(−2p/d).
     """
     require_dimension("d", d)
     if not torch.compiler.is_compiling():  # Under a compiler, base may be symbolic.

@@ -34,7 +34,7 @@ class LanguageModel(nn.Module):
     d_model, heads, layers
         Sizes of the :class:`~posedu.torch.transformer.Transformer`.
     tied
-        Whether the head's weight is that of the embedding (arXiv 1608.05859), which
+        Whether the head uses the weight of the embedding (arXiv 1608.05859), which
         then starts with the deviation d_model^(−1/2) and is multiplied by √d_model at
         the input (arXiv 1706.03762 §3.4). Default false.
     encoding, input, window, kv_heads, bias, qk_norm, qk_norm_eps, route, expansion
@@ -139,8 +139,9 @@ class LanguageModel(nn.Module):
     ) -> Integer[Tensor, "batch total"]:
         """Return the prompts, each continued by ``max_new_tokens`` generated tokens.
 
-        Keys and values are cached; the logits of every step equal those of a run over
-        the whole sequence. The model is in evaluation mode while it generates.
+        Keys and values are cached; the logits of every step equal the logits of one
+        forward pass over the whole sequence. The model is in evaluation mode while it
+        generates.
 
         Parameters
         ----------
@@ -226,7 +227,11 @@ class LanguageModel(nn.Module):
     def _require_sampling(
         self, temperature: float, top_k: int | None, generator: torch.Generator | None
     ) -> None:
-        """Raise unless ``temperature``, ``top_k`` and ``generator`` are valid."""
+        """Raise unless ``temperature``, ``top_k`` and ``generator`` are valid.
+
+        The temperature must not be negative; at temperature 0 the other two must be
+        ``None``; ``top_k`` must be 1 … vocab_size.
+        """
         require_not_negative("temperature", temperature)
         if not isinstance(generator, torch.Generator | None):
             raise TypeError(
@@ -249,7 +254,10 @@ class LanguageModel(nn.Module):
 
 
 def _as_tensor(positions: Positions | None, device: Device) -> Tensor | None:
-    """Return positions as a tensor on ``device``; ``None`` stays ``None``."""
+    """Return positions as a tensor on ``device``; ``None`` stays ``None``.
+
+    A range or a list becomes a tensor without rounding.
+    """
     if positions is None:
         return None
     exact = from_list(positions, device)
@@ -259,8 +267,9 @@ def _as_tensor(positions: Positions | None, device: Device) -> Tensor | None:
 def _token_axis(positions: Tensor, shape: tuple[int, ...] | None, total: int) -> int:
     """Return the token axis of ``positions``; raise unless its length is ``total``.
 
-    ``shape`` is that of one position. It is ``None`` if no encoding reads positions;
-    the first axis of length ``total`` is then taken.
+    The axis is 0 or 1. ``total`` is the number of prompt tokens and new tokens.
+    ``shape`` is the shape of one position. If no encoding reads positions, ``shape`` is
+    ``None``; then axis 0 is taken if it has the length ``total``, else axis 1.
     """
     if shape is None:
         axis = 0 if positions.shape[:1] == (total,) else 1
@@ -280,7 +289,12 @@ def _next_token(
     top_k: int | None,
     generator: torch.Generator | None,
 ) -> Integer[Tensor, "batch 1"]:
-    """Choose each next token: the most probable for temperature 0, else a sample."""
+    """Choose each sequence's next token: the most probable if ``temperature`` is 0.
+
+    Else a sample by softmax(logits / temperature) among the ``top_k`` most probable
+    tokens (``None``: among all), with random numbers from ``generator`` (``None``:
+    PyTorch's own).
+    """
     if temperature == 0:
         return logits.argmax(-1, keepdim=True)
     logits, candidates = logits.to(torch.float64).topk(top_k or logits.shape[-1])

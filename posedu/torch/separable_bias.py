@@ -121,7 +121,11 @@ def by_features(
 
 
 def _before(x: Tensor, columns: list[Tensor]) -> Tensor:
-    """Prepend feature columns, ``[rows, heads, tokens]`` or numbers, to ``x``."""
+    """Prepend feature columns to the features of ``x``, ``[batch, heads, tokens, d]``.
+
+    A column has a number for each token, ``[rows, heads, tokens]``, or is one number
+    for all.
+    """
     new = torch.stack([c.expand(x.shape[:-1]) for c in columns], -1)
     return torch.cat((new, x), -1)
 
@@ -143,13 +147,18 @@ def by_tiles(
     below the largest b of the query's keys then have weights of at most u together,
     where u is the unit roundoff of the dtype; the oldest of these keys are skipped
     (``eq-fold-prune``). Products and sums are float32, or float64 for float64.
+    ``key_terms`` holds b, ``scale`` is the factor of the products q · k.
     """
     with without_autocast(q):
         return _Tiles.apply(q, k, v, key_terms, scale).to(q.dtype)
 
 
 def _untiled(q: Tensor, k: Tensor, v: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Compute the output of :func:`by_tiles` by differentiable PyTorch operations."""
+    """Compute the output of :func:`by_tiles` by differentiable PyTorch operations.
+
+    ``b`` holds the key terms of the bias, ``[batch, heads, tokens]``; ``scale`` is the
+    factor of the products q · k.
+    """
     wide = torch.promote_types(q.dtype, torch.float32)
     bias = (b[..., None, :] - b[..., :, None]).to(wide)
     logits = q.to(wide) @ k.to(wide).mT * scale + bias
@@ -199,7 +208,10 @@ def _gradients(
     gradient: Tensor,
     scale: float,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of q, k, v and key terms, given that of the tiled output."""
+    """Return the gradients of q, k, v and key terms, and ``None`` for ``scale``.
+
+    ``out`` is the output of :func:`by_tiles`, ``gradient`` the gradient of this output.
+    """
     qs, ks, vs, outs, upstream = (
         t.to(out.dtype).flatten(0, 1) for t in (q, k, v, out, gradient)
     )
@@ -228,7 +240,10 @@ def _first_keys(
 ) -> list[list[int]]:
     """Return the index of the oldest key for each tile of queries, for each head.
 
-    Older keys are skipped, since their weights are negligible; see :func:`by_tiles`.
+    Older keys are skipped, since their weights are negligible; see :func:`by_tiles`. q
+    and k are ``[heads, tokens, d]``, with the heads of all sequences; b are the key
+    terms of the bias, ``scale`` is the factor of the products q · k and u the unit
+    roundoff.
     """
     largest_product = scale * q.norm(dim=-1).amax(-1) * k.norm(dim=-1).amax(-1)
     margin = (2 * largest_product).to(b) + math.log(b.shape[-1] / u)
@@ -252,11 +267,13 @@ def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
 def _weights(
     q: Tensor, k: Tensor, b: Tensor, rows: slice, keys: slice, scale: float
 ) -> Tensor:
-    """Return the attention weights of one tile of queries (``rows``) and keys.
+    """Return the attention weights of one tile of queries and keys, for one head.
 
-    b holds the key terms. The bias b_j − b_i of query i and key j is the sum of b_j − b
-    and b − b_i, where b belongs to the tile's first query; for keys among the tile's
-    own queries it is the difference itself.
+    ``rows`` and ``keys`` are the tile's slices of queries and of keys. q and k are
+    ``[tokens, d]``; b holds the key terms, ``[tokens]``. The bias b_j − b_i of query i
+    and key j is the sum of b_j − b and b − b_i, where b belongs to the tile's first
+    query; for keys among the tile's own queries it is the difference itself. Weights
+    too small for products that are normal numbers are set to 0.
     """
     q, k = q[rows], k[keys]
     of_rows, of_keys = b[rows], b[keys]

@@ -36,8 +36,8 @@ def earlier(
 ) -> Bool[Tensor, "queries keys"]:
     """Return a boolean mask, true where key j comes before query i.
 
-    With ``attend_current`` the query's own key is included. The last query belongs to
-    the last key.
+    ``queries`` and ``keys`` are their numbers; the last query belongs to the last key.
+    With ``attend_current`` the query's own key is included.
     """
     require_bool("attend_current", attend_current)
     if queries > keys:
@@ -155,7 +155,9 @@ def stick_breaking_tiles(
 class _Tiles:
     """Order and masks of the tiles (blocks of queries × blocks of keys) of attention.
 
-    Keys are counted backwards, from the last.
+    Keys are counted backwards, from the last. ``block`` is the number of queries, and
+    of keys, in a tile; ``padding`` is true at keys to skip; older keys are skipped once
+    the weight that is left for them is at most ``stop`` for every query of a tile.
     """
 
     def __init__(
@@ -173,14 +175,21 @@ class _Tiles:
         self.longest = -math.log(stop) if stop else math.inf
 
     def rows(self) -> Iterator[tuple[slice, int]]:
-        """Yield the query blocks, each with its newest key (counted backwards)."""
+        """Yield the query blocks, each with the index of its newest key.
+
+        The index is counted backwards, from the last key.
+        """
         for start in range(0, self.queries, self.block):
             end = min(start + self.block, self.queries)
             newest = self.queries - end + self.own
             yield slice(start, end), newest
 
     def columns(self, newest: int) -> Iterator[slice]:
-        """Yield the key blocks of a query block, from its newest key to the oldest."""
+        """Yield the key blocks of a query block, from its newest key to the oldest.
+
+        ``newest`` is the index of the newest key, counted backwards from the last key,
+        as are the slices that are yielded.
+        """
         for start in range(newest, self.keys, self.block):
             yield slice(start, min(start + self.block, self.keys))
 
@@ -197,7 +206,8 @@ class _Tiles:
     def hide(self, z: Tensor, rows: slice, columns: slice) -> Tensor:
         """Set the logits ``z`` of a tile to −∞ at keys that are later or padding.
 
-        ``rows`` and ``columns`` are the tile's slices of queries and keys.
+        ``rows`` and ``columns`` are the tile's slices of queries and of keys, the keys
+        counted backwards.
         """
         queries = torch.arange(rows.start, rows.stop, device=z.device)[:, None]
         backwards = torch.arange(columns.start, columns.stop, device=z.device)
@@ -260,9 +270,10 @@ def _back_outwards(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of q, k and v, by the tiles of :func:`_outwards`.
 
-    The remaining stick of a query is the weight that its keys leave over. ``out`` is
-    the attention output, ``d_out`` and ``d_log_rest`` are the gradients of the output
-    and of the logarithm of remaining sticks.
+    The arguments are those of :func:`_outwards`, and three more: ``out`` is the
+    attention output, ``d_out`` and ``d_log_rest`` are the gradients of the output and
+    of the logarithm of remaining sticks. The remaining stick of a query is the weight
+    that its keys leave over.
     """
     tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
     wide = out.dtype
@@ -306,8 +317,8 @@ def _without_tiles(
 ) -> tuple[Tensor, Tensor]:
     """Compute what :func:`_outwards` returns, by differentiable PyTorch operations.
 
-    These are the attention output and the logarithm of the weight that a query's keys
-    leave over. ``block`` and ``stop`` are ignored.
+    Returned are the attention output and the logarithm of the weight that a query's
+    keys leave over. ``block`` and ``stop`` are ignored: no key is skipped.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
     with without_autocast(q):
@@ -454,7 +465,9 @@ class StickBreaking(Encoding):
         """Return stick-breaking weights, and what ``remainder`` makes of what is left.
 
         The remaining stick of a query is the weight that its keys leave over. With
-        ``"sink"`` it is the weight of one more key, the last.
+        ``"sink"`` it is the weight of one more key, the last. With ``"drop"`` it is
+        lost, with ``"own"`` it is added to the weight of the query's own key, and with
+        ``"renormalize"`` the weights are divided by their sum.
         """
         weights, log_rest = break_stick_log(
             logits, attend_current=self.attend_current, mask=tokens.mask

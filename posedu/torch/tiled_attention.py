@@ -32,19 +32,23 @@ class Limits(NamedTuple):
 
     @property
     def by_token(self) -> bool:
-        """True if more than the offset decides whether a query may attend to a key."""
+        """True if padding or segments limit the keys, and not only the offset."""
         return self.padding is not None or self.segments is not None
 
     def are_none(self, queries: int, keys: int) -> bool:
-        """Return whether every query may attend to every key."""
+        """Return whether every query may attend to every key.
+
+        ``queries`` and ``keys`` are their numbers.
+        """
         is_cut = self.window is not None and self.window < keys
         return not (self.by_token or is_cut or (self.causal and queries > 1))
 
     def columns(self, rows: slice, queries: int, keys: int) -> slice:
         """Return the slice of keys, first to last, that queries may attend to.
 
-        The queries are the slice ``rows`` of all. Causality and the window count,
-        padding and segments do not.
+        The queries are the slice ``rows``; ``queries`` and ``keys`` are the numbers of
+        all queries and keys. Causality and the window are considered, padding and
+        segments are not.
         """
         first, last = 0, keys
         if self.window is not None:
@@ -58,8 +62,8 @@ class Limits(NamedTuple):
     ) -> Bool[Tensor, "batch_or_1 1 rows columns"]:
         """Return a mask, true where a query may attend to a key.
 
-        ``rows`` is the slice of queries, ``columns`` that of keys, ``queries`` and
-        ``keys`` are the numbers of all.
+        ``rows`` is the slice of queries and ``columns`` the slice of keys that the mask
+        is for; ``queries`` and ``keys`` are the numbers of all queries and keys.
         """
         places = keys - queries
         shape = 1, 1, rows.stop - rows.start, columns.stop - columns.start
@@ -83,7 +87,10 @@ def per_head(
     grouped: Float[Tensor, "batch kv_heads keys n"],
     q: Float[Tensor, "batch heads queries features"],
 ) -> Float[Tensor, "batch heads keys n"]:
-    """Repeat each key-value head for the query heads of its group."""
+    """Repeat each key-value head for the query heads of its group.
+
+    ``grouped`` are keys or values; the number of query heads is that of ``q``.
+    """
     group = q.shape[1] // grouped.shape[1]
     return grouped if group == 1 else grouped.repeat_interleave(group, 1)
 
@@ -119,7 +126,8 @@ def grouped_sdpa(
     In grouped-query attention, keys are not repeated for the query heads of a group:
     where there is one token, its queries become several queries of one head. Where keys
     have more features than values, or fewer, zeros are appended, since the kernel for
-    unequal numbers has queries × keys weights.
+    unequal numbers has queries × keys weights. ``mask`` is a boolean mask or a bias,
+    ``causal`` hides later keys and ``scale`` is the factor of the products q · k.
     """
     (batch, heads, queries), d_v = q.shape[:3], v.shape[-1]
     group = heads // k.shape[1]
@@ -207,7 +215,9 @@ def _attend_at_once(
 ) -> Tensor:
     """Compute attention with one mask for all queries, without tiles.
 
-    ``bias_of_keys`` is the bias of each key, where there is a single query.
+    ``limits`` are the limits of a query's keys, ``scale`` is the factor of the products
+    q · k. ``bias_of_keys``, ``[heads, keys]``, is the bias of each key for a single
+    query; ``None``: no bias.
     """
     queries, keys = q.shape[2], k.shape[2]
     rows, columns = slice(0, queries), slice(0, keys)
@@ -234,7 +244,12 @@ def _open(
     causal: bool,
     scale: float,
 ) -> Tensor:
-    """Compute the output of ``_Tiled`` without tiles, by differentiable operations."""
+    """Compute the output of ``_Tiled`` without tiles, by differentiable operations.
+
+    ``_Tiled`` is the autograd function of attention in tiles. ``bias`` is the bias of
+    each offset or ``None``; ``window``, ``padding``, ``segments`` and ``causal`` are
+    the fields of :class:`Limits`; ``scale`` is the factor of the products q · k.
+    """
     limits = Limits(causal, window, padding, segments)
     queries, keys = q.shape[2], k.shape[2]
     wide = torch.promote_types(q.dtype, torch.float32)
@@ -303,9 +318,10 @@ class _Tiled(torch.autograd.Function):
 
 
 def _bounded(bias: Tensor, limits: Limits, q: Tensor, keys: int) -> Tensor:
-    """Return the bias of offsets, −∞ at offsets that causality or window exclude.
+    """Return the bias of each offset, −∞ at offsets that causality or window exclude.
 
-    The bias is float32 or wider.
+    ``bias`` is ``[heads, offsets]``, the largest offset first, ``keys`` the number of
+    keys. The copy returned is float32 or wider.
     """
     bias = bias.to(torch.promote_types(q.dtype, torch.float32), copy=True)
     if limits.causal:
@@ -316,14 +332,22 @@ def _bounded(bias: Tensor, limits: Limits, q: Tensor, keys: int) -> Tensor:
 
 
 def _tiles(limits: Limits, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:
-    """Yield slices of queries and of keys for each tile, a block of 256 queries."""
+    """Yield slices of queries and of keys for each tile, a block of 256 queries.
+
+    ``queries`` and ``keys`` are the numbers of all. The slice of keys leaves out keys
+    that causality or the window excludes for all queries of the tile.
+    """
     for start in range(0, queries, _ROWS):
         rows = slice(start, min(start + _ROWS, queries))
         yield rows, limits.columns(rows, queries, keys)
 
 
 def _diagonals(rows: slice, columns: slice, queries: int) -> slice:
-    """Return the slice of a bias by offset that a tile of queries and keys needs."""
+    """Return the slice of a bias by offset that a tile of queries and keys needs.
+
+    ``rows`` and ``columns`` are the tile's slices of queries and of keys, ``queries``
+    is the number of all queries. The bias has the largest offset first.
+    """
     return slice(
         queries - rows.stop + columns.start, queries - rows.start + columns.stop - 1
     )
@@ -336,7 +360,12 @@ def _gradients(
     gradient: Tensor,
     scale: float,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of q, k, v and bias, given the gradient of the output."""
+    """Return the gradients of ``inputs``: q, k, v and bias.
+
+    The last is ``None`` if there is no bias. ``out`` is the attention output and
+    ``gradient`` the gradient of this output; ``scale`` is the factor of the products q
+    · k.
+    """
     q, k, v, bias = inputs
     queries, keys, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
     wide = torch.promote_types(q.dtype, torch.float32)
@@ -387,7 +416,10 @@ def _gradients(
 def _along_diagonals(
     matrix: Float[Tensor, "queries keys"],
 ) -> Float[Tensor, "queries+keys-1"]:
-    """Return a matrix's sum over each offset, the largest offset first."""
+    """Return the sum of a matrix over each offset, the largest offset first.
+
+    The offset of an entry is query position minus key position, constant on a diagonal.
+    """
     queries, keys = matrix.shape
     padded = matrix.new_zeros(queries, keys + queries)
     padded[:, :keys] = matrix.flip(0)

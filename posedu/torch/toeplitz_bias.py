@@ -11,8 +11,8 @@ def toeplitz(
 ) -> Float[Tensor, "*heads queries keys"]:
     """Return the queries × keys matrix that repeats one number for each offset.
 
-    The offset is query position minus key position. ``row`` holds the numbers of the
-    offsets, that of the largest offset first; ``keys`` is the number of keys.
+    The offset is query position minus key position. ``row`` has a number for each
+    offset, the largest offset first; ``keys`` is the number of keys.
     """
     if torch.compiler.is_compiling():  # A compiler would fix the size of a window.
         newest = row.shape[-1] - keys
@@ -31,6 +31,7 @@ def skew(
     i + queries − 1. In the flat array its index grows by one for each key, and by one
     less than a row for each query (arXiv 1809.04281 §3.4.1). If the columns end at
     offset 0, the numbers above the diagonal come from the next row and must be masked.
+    ``keys`` is the number of keys.
     """
     queries, offsets = products.shape[-2:]
     if queries == 1:
@@ -46,8 +47,9 @@ def unskew(
 ) -> Float[Tensor, "*batch queries offsets"]:
     """Rearrange numbers by (query, key) into those by (query, offset): undo ``skew``.
 
-    The offsets are keys − 1, …, −``future``. With ``future`` 0 the numbers above the
-    diagonal must be zeros, since they are put into the next row.
+    The offsets are keys − 1, …, −``future``, so ``future`` is the size of the smallest
+    offset. With ``future`` 0 the numbers above the diagonal must be zeros, since they
+    are put into the next row.
     """
     queries, keys = weights.shape[-2:]
     padded = functional.pad(weights, (0, future))

@@ -22,9 +22,9 @@ from posedu.torch.routes import Route, choose_route
 class Block(nn.Module):
     """Pre-norm transformer layer: adds attention, then an MLP, to the hidden states.
 
-    The layer's encoding is that of ``attention``, or ``outer`` if given: an encoding
-    that uses no other hooks (methods by which it acts) than ``enter``, which changes
-    hidden states, and ``update``, which changes positions.
+    The layer's encoding is the encoding of ``attention``, or ``outer`` if given: an
+    encoding that uses no other hooks (methods by which it acts) than ``enter``, which
+    changes hidden states, and ``update``, which changes positions.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Block(nn.Module):
 
     @property
     def encoding(self) -> Encoding:
-        """The layer's encoding: ``outer`` if given, else that of its attention."""
+        """The layer's encoding: ``outer`` if given, else its attention's encoding."""
         return self.attention.encoding if self.outer is None else self.outer
 
     def forward(
@@ -64,8 +64,9 @@ class Block(nn.Module):
         """Apply attention and MLP; return hidden states and the next layer's positions.
 
         ``counted`` is true if ``positions`` are the default positions of attention.
-        ``shared`` is given by a model that has checked all arguments; without it, they
-        are checked here.
+        ``shared`` holds tables that all layers of a model use; a model that gives it
+        has checked all arguments. If it is ``None``, they are checked here. Other
+        arguments as :meth:`posedu.torch.attention.Attention.forward`.
         """
         encoding = self.encoding
         x = encoding.enter(x, positions)
@@ -276,7 +277,8 @@ class Transformer(nn.Module):
     def caches(self, capacity: int | None = None) -> list[KVCache]:
         """Return a list of empty key-value caches, one for each layer.
 
-        ``capacity`` is the number of tokens for which each reserves memory.
+        ``capacity`` is the number of tokens for which each cache reserves memory.
+        Default ``None``: twice as many as the first call has.
         """
         return [KVCache(capacity) for _ in self.blocks]
 
@@ -319,8 +321,10 @@ def _kind_of_positions(
 ) -> tuple[str, tuple[int, ...] | None]:
     """Return the class name of the first encoding to read positions, and their shape.
 
-    The shape is that of one position, ``None`` if no encoding reads positions. All
-    encodings must agree on the shape of a position in the layers.
+    ``input`` is the encoding of the model's input or ``None``; it comes first.
+    ``encodings`` are those of the layers. The shape is that of one position as a caller
+    gives it, ``None`` if no encoding reads positions; the name is then ``"Encoding"``.
+    All encodings must agree on the shape of a position in the layers.
     """
     readers = [e for e in encodings if e.needs_positions or e.uses("enter")]
     if input is not None:
@@ -341,7 +345,7 @@ def _kind_of_positions(
 def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
     """Return key-value caches as a list; raise unless each layer has one of its own.
 
-    All caches must hold equally many tokens.
+    ``layers`` is the number of layers. All caches must hold equally many tokens.
     """
     caches = _one_for_each("caches", caches, layers)
     for cache in caches:
@@ -358,7 +362,10 @@ def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
 
 
 def _one_for_each(name: str, given: object, layers: int) -> list[Any]:
-    """Return ``given`` as a list; raise unless it has one element for each layer."""
+    """Return ``given`` as a list; raise unless it has one element for each layer.
+
+    ``layers`` is the number of layers; ``name`` names the elements in error messages.
+    """
     if not isinstance(given, Sequence | nn.ModuleList) or isinstance(given, str):
         raise TypeError(f"{name} must be a list, one for each layer, got {given!r}")
     if len(given) != layers:

@@ -19,7 +19,10 @@ INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
 
 
 def fingerprint(root=ROOT):
-    """Return a hash of what all pages depend on: package code, data and settings."""
+    """Return a hash of what all pages depend on: package code, data and settings.
+
+    ``root`` is the repository's folder.
+    """
     digest = hashlib.sha256(sys.version.encode())
     for name in INPUTS:
         paths = [root / name, *(root / name).rglob("*")]
@@ -45,8 +48,9 @@ def make_site(root=ROOT):
     """Run the book's pages and have Sphinx write the site, with warnings as errors.
 
     Return whether both succeeded. Sphinx reads only pages that changed, and it warns
-    only about pages that it reads. A failed build therefore keeps nothing, and all
-    pages are read again when one of their common inputs has changed.
+    only about pages that it reads. A failed build therefore deletes all pages that it
+    has read and written, and all pages are read again when one of their common inputs
+    has changed.
     """
     known = root / "_build" / "inputs.sha256"
     now = fingerprint(root)
@@ -87,7 +91,11 @@ def serve(port=8000):
 
 
 def main(arguments=None):
-    """Build the site, and serve it with ``--serve``."""
+    """Build the site, and serve it on localhost with ``--serve``.
+
+    ``arguments`` are the command's arguments, by default the process's own. A failed
+    build ends the process with an error.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m posedu_sphinx.build", description="Build the website."
     )

@@ -8,9 +8,10 @@ HERE = Path(__file__).parent
 
 
 def table(head, rows, *, stub=False):
-    """Return a table node whose cells are strings, nodes, or lists of nodes.
+    """Return a table node with column titles ``head`` and the cells of ``rows``.
 
-    With ``stub`` the first cell of each row is marked as the row's head.
+    Cells are strings, nodes, or lists of nodes. With ``stub`` the first cell of each
+    row is marked as the row's head.
     """
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
@@ -34,8 +35,8 @@ def _paragraph(cell):
 def link(app, source, target, anchor, text):
     """Return a link node from one page to an anchor (a labeled place) of another page.
 
-    ``source`` and ``target`` are the pages' names. An empty anchor stands for the whole
-    target page.
+    ``source`` and ``target`` are the pages' names, ``text`` is the link's text. An
+    empty anchor stands for the whole target page.
     """
     uri = app.builder.get_relative_uri(source, target)
     if anchor:
@@ -44,16 +45,22 @@ def link(app, source, target, anchor, text):
 
 
 def external(uri, text):
-    """Return a link node to another site."""
+    """Return a link node with the given text to the address of another site or file."""
     return nodes.reference("", text, refuri=uri)
 
 
 def parse(directive, markdown):
-    """Parse MyST text at the place of a directive; return the nodes."""
+    """Parse MyST text at the place of a directive; return the document's nodes.
+
+    ``directive`` is the directive object whose output the nodes become.
+    """
     return directive.parse_text_to_nodes(markdown, allow_section_headings=False)
 
 
 def asset(name):
-    """Return a stylesheet or script file's text inside ``<style>`` or ``<script>``."""
+    """Return a stylesheet's or script's text inside ``<style>`` or ``<script>``.
+
+    ``name`` is the file's path below the extension's folder.
+    """
     tag = {".css": "style", ".js": "script"}[Path(name).suffix]
     return f"<{tag}>{(HERE / name).read_text(encoding='utf-8')}</{tag}>"

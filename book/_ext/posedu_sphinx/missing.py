@@ -23,7 +23,8 @@ LABEL = re.compile(r"``((?:def|eq)-[\w-]+)``")
 def missing(record, root=ROOT):
     """Return the names of the parts that an encoding lacks, such as ``chapter``.
 
-    ``record`` is the encoding's record in the catalog.
+    ``record`` is the encoding's record in the catalog, ``root`` the repository's
+    folder. The list is empty if the encoding is complete.
     """
     return [part for part, is_missing in PARTS.items() if is_missing(record, root)]
 
@@ -71,13 +72,20 @@ def _exercises(record, root):
 
 
 def _tests(record, root):
-    """Return whether no test file is named after the encoding or its chapter."""
+    """Return whether no test file is named after the encoding or its chapter.
+
+    ``record`` is the encoding's catalog record, ``root`` the repository's folder.
+    """
     folder = root / "tests" / "encodings" / record.family
     return not any((folder / f"test_{name}.py").exists() for name in _names(record))
 
 
 def _figure(record, root):
-    """Return whether neither the chapter nor an encoding in it has an explorable."""
+    """Return whether neither the chapter nor an encoding in it has an explorable.
+
+    An explorable is an interactive figure. ``record`` is the catalog record of one of
+    the chapter's encodings, ``root`` the repository's folder.
+    """
     folder = root / "posedu" / "book" / "explorables"
     inside = [one for one in RECORDS.values() if one.page == record.page]
     names = {name for one in (record, *inside) for name in _names(one)}
@@ -87,7 +95,8 @@ def _figure(record, root):
 def _names(record):
     """Return the names that an encoding's test or explorable may have.
 
-    They are the encoding's own name, its module's, and its chapter's.
+    They are the encoding's own name, its module's name, and its chapter's name, with
+    underscores in place of hyphens. ``record`` is the encoding's catalog record.
     """
     own = (record.name, record.file.rpartition(".")[2], record.chapter)
     return {name.replace("-", "_") for name in own if name}
@@ -106,8 +115,10 @@ def _gpu(record, root):
 def _claims(record, root):
     """Return whether a label that an encoding's docstring names is in no page.
 
-    The label is a formula's. Also true if the docstring names none, or if the proof of
-    one of the encoding's special cases is in no page.
+    The label is a formula's, in the docstring of the NumPy function. Also true if the
+    docstring names no label, or if the label of the proof of one of the encoding's
+    special cases is in no page. ``record`` is the encoding's catalog record, ``root``
+    the repository's folder.
     """
     named = set(LABEL.findall(record.implementation("numpy").__doc__))
     named |= {case.proof for case in record.special_cases}
@@ -122,9 +133,10 @@ def _labeled(name, page):
 def _errata(record, root):
     """Return whether a chapter has no erratum, or one that is missing in a list.
 
-    An erratum corrects a published source; the list is that of all errata of the
-    encoding's family, ``book/FAMILY/errata*.md``. True also if the encoding has no
-    chapter.
+    An erratum corrects a published source; the list is the list of all errata of the
+    encoding's family, ``book/FAMILY/errata*.md``. Also true if the encoding has no
+    chapter. ``record`` is the encoding's catalog record, ``root`` the repository's
+    folder.
     """
     names = (record.page, *further_pages(record.page, root))
     pages = [root / f"{name}.md" for name in names]
@@ -140,7 +152,8 @@ def _errata(record, root):
 def _page(name, root, ending):
     """Return whether a page's file is missing, or the page is not in the contents.
 
-    ``root`` is the repository's folder; the file is ``name`` and ``ending`` in it.
+    ``root`` is the repository's folder; the file in it is ``name`` followed by
+    ``ending``, such as ``.md``.
     """
     return name not in documents(root) or not (root / f"{name}{ending}").exists()
 
@@ -161,7 +174,10 @@ PARTS = {
 
 
 def main(arguments=None):
-    """Print a line for each encoding that lacks something; return whether any does."""
+    """Print a line for each encoding that lacks something; return whether any does.
+
+    ``arguments`` are the command's arguments, by default the process's own.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help="default: all records")
     names = parser.parse_args(arguments).names or list(RECORDS)

@@ -116,7 +116,11 @@ Then `make missing NAMES=$name` lists the parts that are missing."""
 
 
 def skeleton(name, family):
-    """Return the initial text of each file of a new encoding, by the file's path."""
+    """Return the initial text of each file of a new encoding, by the file's path.
+
+    ``name`` is the encoding's name in the catalog, such as ``fope-offset``, ``family``
+    the name of the encoding's family. Paths are relative to the repository's folder.
+    """
     words = re.split("-", name)
     names = {
         "name": name,
@@ -137,7 +141,11 @@ def families():
 
 
 def write(name, family, root=ROOT):
-    """Write the files of a new encoding that do not exist yet; return their paths."""
+    """Write the files of a new encoding that do not exist yet; return their paths.
+
+    ``name`` is the encoding's name in the catalog, ``root`` the repository's folder. A
+    name in use, a name in another form or an unknown family raises ValueError.
+    """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
             "name must be lowercase words joined by -, such as 'fope-offset', "
@@ -160,7 +168,10 @@ def write(name, family, root=ROOT):
 
 
 def main(arguments=None):
-    """Write the files of a new encoding, and print the next steps."""
+    """Write the files of a new encoding, and print the next steps; return status 0.
+
+    ``arguments`` are the command's arguments, by default the process's own.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", help="catalog name, such as fope-offset")
     parser.add_argument("family", help=f"one of {', '.join(families())}")

@@ -32,10 +32,10 @@ def _mutants(node: Any) -> Iterator[Any]:
 
 
 def _child_mutants(node: Tree, child: Any) -> Iterator[Any]:
-    """Yield changed copies of a syntax tree's child node; None to remove the child.
+    """Yield changed copies of a child node of a syntax tree; None means its removal.
 
-    ``node`` is the parent, which decides whether the child is a sign, a script or a
-    factor.
+    ``node`` is the parent of ``child``; the parent's kind decides whether the child is
+    a sign, a script or a factor. A name or a number yields nothing.
     """
     if isinstance(child, Token):
         if node.data == "sum" and child in _REVERSED:
@@ -64,9 +64,10 @@ def _script_mutants(factor: Tree, tail: Tree) -> Iterator[Tree]:
 
 
 def _is_part_of_name(script: Tree) -> bool:
-    """Return whether a sub- or superscript belongs to a symbol's name.
+    """Return whether a sub- or superscript (``script``) belongs to a symbol's name.
 
-    Such scripts are words, signs, ∞ and numbers in parentheses, as in ``A^{(1)}``.
+    Scripts that belong to a name are words, signs, ∞ and numbers in parentheses, as in
+    ``A^{(1)}``; all others are indices or exponents.
     """
     tokens = list(script.scan_values(bool))
     marks = all(t.type in ("TEXT", "SIGN", "TOP") or t == "\\infty" for t in tokens)

@@ -65,7 +65,13 @@ class DisplayError(ValueError):
 
 
 def find(label: str, folder: str | Path = ".") -> str:
-    """Return the LaTeX of the equation with a label, from a folder's Markdown pages."""
+    """Return the LaTeX of the equation with a label, from a folder's Markdown pages.
+
+    ``label`` is the equation's label, ``eq-…``; ``folder`` is by default the current
+    one.
+
+    Raises DisplayError if no page of the folder has the label.
+    """
     ending = f"$$ ({label})"
     for page in sorted(Path(folder).glob("*.md")):
         above, found, _ = page.read_text(encoding="utf-8").partition(ending)
@@ -99,7 +105,12 @@ def _parser() -> Lark:
 
 
 def _plain(latex: str) -> str:
-    """Remove alignment, bracket sizes and words after the equation from its LaTeX."""
+    """Remove alignment, bracket sizes and words after the equation from its LaTeX.
+
+    The words are ``for``, ``where``, ``if`` or ``with`` and all that follows. Fractions
+    without braces get braces, and a matrix's ``&`` and line breaks become commands of
+    the grammar.
+    """
     text = re.sub(r"\\hphantom\{(?:[^{}]|\{[^{}]*\})*\}|\\!|\{\}", " ", latex)
     text = re.sub(r"\\text\{ ?(for|where|if|with)\b.*", "", text, flags=re.S)
     text = re.sub(r"\\[bB]igg?([lr]) *\|", r"\\\1vert ", text)
@@ -116,6 +127,10 @@ def _plain(latex: str) -> str:
 
 
 def _cells(body: str) -> str:
-    """Replace ``&`` and line breaks in a matrix's LaTeX by commands of the grammar."""
+    r"""Replace ``&`` and line breaks in a matrix's LaTeX by commands of the grammar.
+
+    ``body`` is the LaTeX between ``\begin{pmatrix}`` or ``\begin{cases}`` and the end;
+    the commands are ``\cell`` and ``\row``.
+    """
     rows = re.sub(r"\\\\(\[[^\]]*\])?", r"\\row ", body.rstrip(" ,.\n"))
     return " " + rows.replace("&", r"\cell ") + " "

@@ -38,7 +38,8 @@ def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
     """Evaluate a statement, which is a chain of expressions with signs between them.
 
     ``a = b < c`` gives ``("=", a, b)`` and ``("<", b, c)``, where a, b and c are the
-    values with the symbols' values from ``table``.
+    values that the expressions have with the symbols' values from ``table``. A single
+    expression gives an empty list.
     """
     values = pairwise(evaluate(node, table) for node in statement.children[::2])
     signs = (str(sign) for sign in statement.children[1::2])
@@ -46,7 +47,10 @@ def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
 
 
 def holds(sign: str, left: Any, right: Any) -> bool:
-    """Return whether a relation, such as ``=`` or ``<``, of two numbers is true."""
+    r"""Return whether a relation of two numbers is true.
+
+    ``sign`` is the relation in LaTeX: ``=``, ``<``, ``>``, ``\le`` or ``\ge``.
+    """
     compare = {"=": sp.Eq, "<": sp.Lt, ">": sp.Gt, "\\le": sp.Le, "\\ge": sp.Ge}
     return bool(compare[sign](left, right))
 
@@ -98,8 +102,9 @@ def _product(node: Tree, table: Table) -> Any:
 def _is_closed(function: Tree) -> bool:
     """Return whether a function's argument is in parentheses.
 
-    Never true of a sum, product, limit or integral, whose argument extends up to the
-    next plus or minus sign.
+    ``function`` is the syntax-tree node of the function with all that follows its name.
+    False for a sum, product, limit or integral, whose argument extends up to the next
+    plus or minus sign.
     """
     head, *tails = function.children
     return str(head) not in _SUMS and any(tail.data == "arguments" for tail in tails)
@@ -110,7 +115,8 @@ def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
 
     The parser reads the parenthesis as the sum's whole argument, but the sum extends
     over c, too. ``rest`` are the factors after the parenthesis. Return the sign with
-    its bounds, and the factors with the parenthesis in front.
+    its bounds, and the factors with the parenthesis in front; without a parenthesis
+    both arguments are returned unchanged.
     """
     head, *tails = function.children
     at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
@@ -124,7 +130,8 @@ def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
 def _divisor(rest: list[Any], table: Table) -> Any:
     """Return the value of the factor after a slash, and empty ``rest``.
 
-    ``rest`` are the factors after the slash; more than one is an error.
+    ``rest`` are the factors of the product after the slash. DisplayError is raised
+    unless there is exactly one.
     """
     factors = [item for item in rest if isinstance(item, Tree)]
     if len(factors) != 1:
@@ -136,8 +143,10 @@ def _divisor(rest: list[Any], table: Table) -> Any:
 def _open_function(function: Tree, rest: list[Any], table: Table) -> Any:
     """Evaluate a function whose argument has no parentheses, as in log x.
 
-    ``rest`` are the factors after the function. The argument consists of the first of
-    them, which are removed from ``rest``.
+    ``rest`` are the factors of the product after the function. The argument consists of
+    all of them for a sum, product, limit or integral; for other functions it ends at a
+    thin space, a slash or the next function. The argument's factors are removed from
+    ``rest``. An empty argument is an error.
     """
     while rest and isinstance(rest[0], Token) and rest[0].type == "THIN":
         rest.pop(0)
@@ -180,8 +189,10 @@ def _number(digits: Token) -> sp.Number:
 def _named(head: Token, tails: list[Tree], table: Table) -> Any:
     """Return the value of a name with the scripts and arguments (``tails``) after it.
 
-    If the symbol table has a key for the name with one of its sub- or superscripts,
-    such as ``R^axial``, that key is used, else the key for the name alone.
+    ``head`` is the name. If the symbol table has a key for the name with one of its
+    sub- or superscripts, such as ``R^axial``, that key is used, else the key for the
+    name alone. A name without a key is e with an exponent or a constant such as π, else
+    an error.
     """
     name = plain_name(head)
     for at, tail in enumerate(tails if _has_scripts(name, table) else ()):
@@ -199,14 +210,19 @@ def _named(head: Token, tails: list[Tree], table: Table) -> Any:
 
 
 def _has_scripts(name: str, table: Table) -> bool:
-    """Return whether the symbol table has this name with a sub- or superscript."""
+    """Return whether the symbol table has a key for a name with a sub- or superscript.
+
+    The keys for the name ``R`` are ``R^axial`` and the like.
+    """
     return any(key.startswith((f"{name}_", f"{name}^")) for key in table)
 
 
 def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
-    """Apply what follows a symbol's value, from left to right, and return the value.
+    """Apply to a symbol's value all that follows the symbol, and return the result.
 
-    ``tails`` are indices, powers, factorials and arguments in parentheses.
+    ``tails`` are the syntax-tree nodes of indices, powers, factorials and arguments in
+    parentheses, which are applied from left to right. Without any the value itself is
+    returned.
     """
     while tails:
         tail, *tails = tails
@@ -233,7 +249,10 @@ def _is_function_value(value: Any) -> bool:
 
 
 def _is_indexed(value: Any) -> bool:
-    """Return whether a value is a sequence or function that still lacks its index."""
+    """Return whether a value is a sequence or function that still lacks its index.
+
+    False for numbers, SymPy expressions and matrices.
+    """
     return not isinstance(value, sp.Basic | sp.MatrixBase | int | float)
 
 
@@ -253,7 +272,11 @@ def _indices(tail: Tree, table: Table) -> list[Any]:
 
 
 def index_nodes(script: Tree) -> Iterator[Tree | Token]:
-    """Yield the syntax-tree nodes of a subscript's indices; ``ij`` has two."""
+    """Yield the syntax-tree nodes of a subscript's indices; ``ij`` has two.
+
+    ``script`` is the subscript's node. Indices are separated by commas, or are letters
+    that stand together; ``2i`` and ``i+1`` are one index each.
+    """
     for node in script.children:
         items = [node]
         is_statement = isinstance(node, Tree) and node.data == "statement"
@@ -277,7 +300,10 @@ def _power(value: Any, tail: Tree, table: Table) -> Any:
 
 
 def is_transpose(tail: Tree) -> bool:
-    """Return whether a sub- or superscript is ``⊤``, the sign of the transpose."""
+    """Return whether a sub- or superscript is ``⊤``, the sign of the transpose.
+
+    ``tail`` is the script's syntax-tree node; a subscript is never the transpose.
+    """
     return tail.data == "above" and written(tail) == "^top"
 
 
@@ -291,8 +317,9 @@ def _exponent(tail: Tree, table: Table) -> Any:
 def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> Any:
     r"""Evaluate a function such as ``\cos``, ``\max`` or ``\sum`` of its argument.
 
-    ``scripts`` are the function's sub- and superscripts, such as the bounds of a sum.
-    ``body`` is its argument: factors, or the statements between its parentheses.
+    ``head`` is the function's command. ``scripts`` are the function's sub- and
+    superscripts, such as the bounds of a sum. ``body`` is the argument: factors, or the
+    statements between its parentheses.
     """
     name = str(head)[1:]
     below = next((tail for tail in scripts if tail.data == "below"), None)
@@ -317,7 +344,8 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
 def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
     r"""Evaluate ``\lim_{x \to a}`` of a product.
 
-    ``below`` is the script ``x \to a``, ``body`` are the factors of the product.
+    ``below`` is the script ``x \to a``, without which DisplayError is raised; ``body``
+    are the factors of the product.
     """
     if below is None or len(below.children[0].children) != 2:
         raise DisplayError(
@@ -332,9 +360,10 @@ def _integral(
 ) -> Any:
     r"""Evaluate ``\int_a^b f \, dx`` by the antiderivative in the symbol table.
 
-    ``below`` and ``above`` are the scripts a and b, ``body`` is ``f \, dx``. If f is
-    not the antiderivative's derivative, the value has an unknown term, so that no
-    equation with the integral holds.
+    The antiderivative of f is in ``table`` under ``"int dx"``. ``below`` and ``above``
+    are the scripts a and b, ``body`` is ``f \, dx``; DisplayError is raised if one of
+    these is missing. If f is not the antiderivative's derivative, the value has an
+    unknown term, so that no equation with the integral holds.
     """
     match body:
         case [*inside, Token(type="THIN"), Tree(children=["d"]), Tree(children=[x])]:
@@ -355,10 +384,10 @@ def _integral(
 
 @functools.cache
 def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> sp.Expr:
-    """Return the antiderivative ``inside`` at ``end``, or its limit if infinite there.
+    """Return the antiderivative ``inside`` at ``end``, by a limit where it is infinite.
 
-    ``variable`` is the variable of integration, ``side`` the side of the limit, ``"+"``
-    or ``"-"``.
+    ``variable`` is the variable of integration; ``side`` is the side from which the
+    limit approaches ``end``: ``"+"`` from above, ``"-"`` from below.
     """
     value = inside.subs(variable, end)
     infinite = value.has(sp.oo, -sp.oo, sp.zoo, sp.nan)
@@ -368,8 +397,9 @@ def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> 
 def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
     """Yield a copy of the symbol table for each combination of a sum's variables.
 
-    Each copy has values of these variables. ``below`` and ``above`` are the sum's
-    scripts with the bounds.
+    Each copy also has values of the sum's variables. ``below`` and ``above`` are the
+    scripts of the sum sign with the variables' bounds; ``above`` is None where the
+    subscript has both bounds.
     """
     domains = [_domain(node, above, table) for node in below.children[0].children]
     for values in product(*(values for _, values in domains)):
@@ -380,8 +410,9 @@ def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
 def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
     r"""Return the name and the values of a sum's variable.
 
-    ``node`` is ``l=j`` (``above`` has the upper bound), ``j \le i``, ``0 \le p < n`` or
-    ``p``, whose values are in the symbol table under ``"p in"``.
+    ``node`` is the variable with its bounds, as below the sum sign: ``l=j`` (``above``
+    has the upper bound), ``j \le i`` (from 0), ``0 \le p < n``, or ``p`` alone, whose
+    values are in the symbol table under ``"p in"``.
     """
     if isinstance(node, Token) or len(node.children) == 1:
         name = _variable(node)
@@ -416,17 +447,17 @@ def _variable(node: Tree | Token) -> str:
 def plain_name(token: Token) -> str:
     r"""Convert a LaTeX name to its key in the table of symbols.
 
-    ``\omega`` becomes ``omega``, and ``\hat{q}`` becomes ``hat q``. Of ``\text{…}`` and
-    ``\operatorname{…}`` the words inside remain.
+    ``\omega`` becomes ``omega``, and ``\hat{q}`` becomes ``hat q``. ``\text{…}`` and
+    ``\operatorname{…}`` become the words between their braces.
     """
     words = re.findall(r"[a-zA-Z0-9]+", str(token))
     return " ".join(words[1:] if words[0] in ("text", "operatorname") else words)
 
 
 def written(tail: Tree) -> str:
-    """Return a sub- or superscript as keys of the table of symbols spell it.
+    """Return a sub- or superscript in the spelling of the keys of the symbol table.
 
-    Examples are ``_code`` and ``^(1)``.
+    ``tail`` is the script's syntax-tree node. Examples are ``_code`` and ``^(1)``.
     """
     mark = {"below": "_", "above": "^"}.get(tail.data, "")
     return mark + _text(tail)
@@ -446,7 +477,10 @@ def _is_function(node: Any) -> bool:
 
 
 def _scalar(value: Any) -> Any:
-    """Convert integers to SymPy's, floats to Python's, a 1 × 1 matrix to its entry."""
+    """Convert integers to SymPy's, floats to Python's, a 1 × 1 matrix to its entry.
+
+    Any other value is returned unchanged.
+    """
     if isinstance(value, sp.MatrixBase):
         return value[0, 0] if value.shape == (1, 1) else value
     if isinstance(value, float):

@@ -107,7 +107,8 @@ def check(name: Any, answer: Any) -> Result:
 def judge(name: Any, answer: Any) -> Result:
     """Return the verdict of :func:`check` on a learner's answer, and print nothing.
 
-    A swapped order of the two arguments gets a reply that says so.
+    ``name`` is the exercise's name, ``answer`` the learner's function. If the two
+    arguments are swapped, the verdict says so.
     """
     is_swapped = isinstance(answer, str) and not isinstance(name, str)
     if not is_swapped and not isinstance(name, str):
@@ -178,7 +179,8 @@ def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
     """Call a learner's answer; return a pair of its result and a complaint.
 
     ``case`` is the tuple of arguments, which the answer must leave unchanged. The
-    complaint says what went wrong; it is '' if the call went well.
+    complaint says what went wrong, and the result is then None; the complaint is '' if
+    the call went well.
     """
     arguments = copy.deepcopy(case)
     try:
@@ -200,9 +202,10 @@ def _describe_error(error: BaseException) -> str:
 def _comparison(exercise: Exercise, case: tuple, got: Any, want: Any) -> str:
     """Return the line of a reply with a failing input, the given and the right value.
 
-    ``case`` is the failing tuple of arguments. The right value is left out where it
-    would be the solution: if there are no arguments, or if the arguments or the right
-    value contain symbols.
+    ``case`` is the failing tuple of arguments, ``got`` the value that the answer
+    returned, ``want`` the right one. The right value is left out where it would be the
+    solution: if there are no arguments, or if the arguments or the right value contain
+    symbols.
     """
     shown = _show_case(exercise, case)
     subject = f"For {shown} your answer" if shown else "Your answer"
@@ -217,7 +220,10 @@ def _comparison(exercise: Exercise, case: tuple, got: Any, want: Any) -> str:
 
 
 def _wrong_signature(exercise: Exercise, answer: Any) -> str:
-    """Return why an answer cannot take the exercise's arguments, or an empty string."""
+    """Return why an answer cannot take the exercise's arguments, or an empty string.
+
+    Empty, too, if the signature of the answer cannot be found.
+    """
     if not callable(answer):
         return (
             f"You gave {type_in_words(answer)}; give the function itself, "
@@ -239,7 +245,10 @@ def _wrong_signature(exercise: Exercise, answer: Any) -> str:
 
 
 def _parameters(exercise: Exercise) -> list[str]:
-    """Return the names of the solution's parameters to which test cases give values."""
+    """Return the names of the solution's parameters to which test inputs give values.
+
+    Parameters after these keep their defaults.
+    """
     names = inspect.signature(exercise.solution).parameters
     return list(names)[: len(exercise.cases[0])]
 
@@ -300,7 +309,8 @@ def _show_calls(exercise: Exercise, calls: list[tuple]) -> list[tuple[str, str]]
     """Return the distinct inputs and the outcomes of calls of an answer, as text.
 
     ``calls`` are pairs of the arguments and of the returned value or the raised
-    exception. Each returned pair is like ("x = 1", "gives 2").
+    exception. Each returned pair is like ("x = 1", "gives 2"). The list is empty if the
+    exercise's function takes no arguments.
     """
     if not exercise.cases[0]:
         return []
@@ -328,6 +338,7 @@ def _show_case(
 
     ``case`` is the tuple of arguments. If the text is longer than ``longest``
     characters, long arguments are shortened, and arrays are described by their shapes.
+    If there are no arguments, the text is ''.
     """
     names = inspect.signature(exercise.solution).parameters
     pairs = list(zip(names, case, strict=False))

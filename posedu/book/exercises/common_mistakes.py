@@ -67,8 +67,8 @@ def locate(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
 def parts(result: Any, want: Any) -> list[Array]:
     """Split an exercise's result into arrays: one for each entry of a tuple, else one.
 
-    A list of numbers is a single array. ``want``, the right result, decides how
-    ``result`` is split.
+    A list of numbers is a single array. The structure of ``want``, the right result,
+    decides how ``result``, the learner's or the right one, is split.
     """
     if isinstance(want, list) and all(as_array(w).ndim == 0 for w in want):
         return [as_array(list(result))]
@@ -106,8 +106,9 @@ class Diagnosis:
     def _is_given(self, results: list[Array], case: int, part: int) -> bool:
         """Return whether ``results[part]`` is what the learner gave for a test input.
 
-        ``case`` is the number of the test input, ``part`` that of the entry if a result
-        is a tuple, otherwise 0.
+        ``results`` are the arrays of one result, by :func:`parts`. ``case`` is the
+        number of the test input, ``part`` the number of the array. If ``results`` has
+        fewer arrays, false.
         """
         got, tolerance = self.given[case][part], self.exercise.tolerance
         return len(results) > part and agree(got, results[part], tolerance)
@@ -116,7 +117,8 @@ class Diagnosis:
         """Return whether a function gives the learner's results in the given places.
 
         Each place is a pair: the number of a test input, and the number of an entry of
-        the result's tuple.
+        the result's tuple (0 if the result is no tuple). If ``answer``, the function,
+        raises an exception, false.
         """
         found: dict[int, list[Array]] = {}
         for case, part in places:
@@ -142,7 +144,8 @@ class Diagnosis:
 
         A misconception is a typical wrong answer that the exercise lists. Only the
         results in ``places`` are compared: pairs of a test input's number and the
-        number of an entry of its result.
+        number of an entry of the result for this input. '' if no misconception gives
+        these results.
         """
         for known in self.exercise.misconceptions:
             if self._comes_from(known.answer, places):
@@ -167,7 +170,7 @@ class Diagnosis:
     def not_whole(self) -> str:
         """Return a reply on decimals where whole numbers are asked for.
 
-        An empty string if there are none.
+        An empty string if the learner's results have no decimals there.
         """
         if all(want.dtype.kind in "iu" for _, want in self._pairs()) and any(
             got.dtype.kind == "f" and (got % 1).any() for got, _ in self._pairs()
@@ -285,7 +288,8 @@ class Diagnosis:
         """Return a reply on the first relation that holds for the learner's results.
 
         A relation is, for instance, that the learner's results are the right ones times
-        one factor. The reply is an empty string if none of the ``relations`` holds.
+        one factor. Each of ``relations`` is a name, a message and a test of the
+        relation. The reply is an empty string if none of the ``relations`` holds.
         """
         pairs = self._plain_pairs()
         if not pairs or any(want.dtype.kind == "b" for _, want in pairs):
@@ -375,9 +379,10 @@ def _options(values: Iterator[Any]) -> list[Any]:
 
 
 def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
-    """Restrict the function ``change`` to arguments that meet a condition.
+    """Restrict the function ``change``, of one argument, to arguments with a condition.
 
-    The returned function raises TypeError for all other arguments.
+    The returned function raises TypeError for arguments with which ``condition`` is
+    false.
     """
 
     def changed(x: Any) -> Any:
@@ -497,7 +502,10 @@ def _is_numeric(x: Any) -> bool:
 
 
 def _counts(x: Any) -> bool:
-    """Return whether a value is an integer, or an array of them: counts or indices."""
+    """Return whether a value is an integer, or an array of integers: counts or indices.
+
+    Arrays are NumPy arrays and tensors. Booleans are no integers.
+    """
     if isinstance(x, np.ndarray):
         return x.dtype.kind == "i"
     if isinstance(x, torch.Tensor):
@@ -560,8 +568,9 @@ CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 def _factors(pairs: Pairs, tolerance: float) -> list[float] | None:
     """Return the factors between the learner's and the right results.
 
-    There is one factor for each test input. None if the numbers for some input do not
-    share one factor.
+    ``pairs`` has the learner's and the right array for each test input, and the factors
+    have one number for each. None if the numbers for some input do not share one
+    factor, up to ``tolerance``.
     """
     found = []
     for got, want in pairs:
@@ -634,7 +643,8 @@ def _within(share: float) -> Callable[[Pairs, float], bool]:
     """Make a test that no number is off by more than ``share`` of the largest one.
 
     The returned test takes pairs of the learner's and the right array, and ignores the
-    tolerance.
+    tolerance, its second argument. The largest one is the largest right number in
+    absolute value of the same test input.
     """
 
     def related(pairs: Pairs, tolerance: float) -> bool:

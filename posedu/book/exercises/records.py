@@ -86,7 +86,7 @@ class Result:
     """Verdict of :func:`check` on a learner's answer to an exercise.
 
     ``shown`` is the execution count of the notebook cell that has displayed the
-    verdict.
+    verdict; None if no cell has displayed the verdict.
     """
 
     status: Literal["correct", "open", "wrong"]
@@ -113,7 +113,10 @@ class Result:
 
 
 def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    """Return an array of standard normal numbers, fixed by its shape and the seed."""
+    """Return an array of standard normal numbers, fixed by its shape and the seed.
+
+    ``shape`` are the lengths of the array's axes.
+    """
     return np.random.default_rng((seed, *shape)).normal(size=shape)
 
 

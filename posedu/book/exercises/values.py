@@ -84,7 +84,10 @@ def _is_filled(x: torch.Tensor) -> bool:
 
 
 def scalar(value: Any) -> Any:
-    """Return the number in a 0-dimensional array or tensor; any other value as is."""
+    """Return the number in a 0-dimensional array or tensor.
+
+    Any other value is returned unchanged.
+    """
     if type(value) in (torch.Tensor, torch.nn.Parameter) and _is_filled(value):
         return value.detach().item() if not value.ndim else value
     if isinstance(value, np.generic) or type(value) is np.ndarray:
@@ -93,7 +96,10 @@ def scalar(value: Any) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a real number; NaN and the infinities count as such."""
+    """Return whether a value is a real number: int, float, Fraction or SymPy number.
+
+    NaN and the infinities count as real numbers, booleans do not.
+    """
     if isinstance(value, bool) or not isinstance(
         value, int | float | Fraction | sp.Expr
     ):
@@ -106,7 +112,10 @@ def is_number(value: Any) -> bool:
 
 
 def is_expression(value: Any) -> bool:
-    """Return whether a value is a number or a scalar SymPy expression."""
+    """Return whether a value is a number or a scalar SymPy expression.
+
+    Complex numbers count as numbers, booleans do not.
+    """
     if isinstance(value, sp.Expr):
         return not value.is_Matrix
     return isinstance(value, complex) or is_number(value)
@@ -153,7 +162,8 @@ def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
 def _same(got: Any, want: Any) -> bool:
     """Return whether two SymPy expressions are equal; a decimal equals no exact number.
 
-    Values that are no expressions are never equal.
+    ``got`` is the learner's value, ``want`` the right one. If one of the two is no
+    expression, false.
     """
     if not is_expression(scalar(got)) or not is_expression(scalar(want)):
         return False
@@ -172,7 +182,10 @@ def numbers(array: np.ndarray) -> np.ndarray | None:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Convert a number, expression, matrix, tensor or list of numbers to NumPy."""
+    """Convert a number, expression, matrix, tensor or list of numbers to NumPy.
+
+    An array with SymPy expressions has dtype object; floating tensors become float64.
+    """
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg()
         return (value.double() if value.is_floating_point() else value).numpy()
@@ -204,7 +217,10 @@ def vanishes(expression: sp.Expr) -> bool:
 
 
 def free_symbols(expressions: Iterable[Any]) -> list[sp.Expr]:
-    """Return the symbols and matrix entries in some expressions, sorted by name."""
+    """Return the symbols and matrix entries in some expressions, sorted by name.
+
+    Matrix entries are those of SymPy matrix symbols.
+    """
     found = (sp.sympify(e).atoms(sp.Symbol, MatrixElement) for e in expressions)
     return sorted(set().union(*found), key=str)
 
@@ -229,7 +245,10 @@ def value_at(
 
 
 def has_symbols(value: Any) -> bool:
-    """Return whether a value contains SymPy symbols."""
+    """Return whether a value contains SymPy symbols.
+
+    Tuples and lists are searched, too; false for values that are not SymPy's.
+    """
     if isinstance(value, tuple | list):
         return any(map(has_symbols, value))
     return isinstance(value, sp.Basic | sp.MatrixBase) and bool(value.free_symbols)
@@ -238,7 +257,9 @@ def has_symbols(value: Any) -> bool:
 def first_wrong(got: Any, want: Any, tolerance: float) -> tuple[str, Any, Any]:
     """Return the first wrong number of a result: its place, its value, the right value.
 
-    The place is in words, such as " at index [0, 2]", or '' if the result is a number.
+    ``got`` is the learner's result, ``want`` the right one; floats may differ by
+    ``tolerance``. The place is in words, such as " at index [0, 2]", or '' if the
+    result is a number.
     """
     if isinstance(want, tuple | list):
         for n, (g, w) in enumerate(zip(got, want, strict=True)):

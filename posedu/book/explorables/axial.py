@@ -25,9 +25,9 @@ NAMES = {
 def axial_explorable() -> Explorable:
     """Draw all patches' scores with one key of an image, under axial and mixed RoPE.
 
-    The numbers are those of :func:`posedu.numpy.rotary.mixed` for q = k = (1, 0) in
-    each pair, divided by the number of pairs; the lengths of all frequency vectors
-    are axial RoPE's for d = 16 and base 10, mixed ones times √2.
+    The numbers are computed by :func:`posedu.numpy.rotary.mixed` for q = k = (1, 0) in
+    each pair, and divided by the number of pairs. Axial RoPE has d = 16 and base 10;
+    the frequency vectors of mixed RoPE are √2 times as long as axial RoPE's vectors.
     """
     vectors = frequency_vectors()
     table = scores(vectors["axial"], KEY)
@@ -81,7 +81,8 @@ def scores(
 ) -> Float[Array, "rows columns"]:
     """Return each patch's score with the key, divided by the number of feature pairs.
 
-    ``key`` is the column and the row of the key's patch.
+    ``frequencies`` has each pair's frequency vector; ``key`` is the column and the row
+    of the key's patch.
     """
     pairs = len(frequencies)
     places = np.vstack([grid(COLUMNS, ROWS, coordinates="index"), key])

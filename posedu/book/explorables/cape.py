@@ -51,15 +51,19 @@ def cape_explorable() -> Explorable:
 
 
 def scale(level: float) -> float:
-    """Return CAPE's scale λ at a slider's value; the slider is linear in log λ."""
+    """Return CAPE's factor λ of the positions at a slider's value.
+
+    The slider's value ``level`` is linear in log λ.
+    """
     return float(1.4 ** (level / 4))
 
 
 def places(jitter: float, shift: float, level: float) -> Float[Array, "tokens"]:
     """Return the augmented positions of nine tokens under CAPE.
 
-    ``jitter`` is the largest random displacement of a token, ``shift`` the displacement
-    of all tokens together, and ``level`` the value of the slider that sets the scale.
+    ``jitter`` is the largest displacement of a token (the displacements are fixed in
+    place of random ones), ``shift`` the displacement of all tokens together, and
+    ``level`` the value of the slider that sets the scale.
     """
     return cape(
         np.arange(TOKENS),

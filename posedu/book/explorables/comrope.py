@@ -1,4 +1,4 @@
-"""Interactive figure of ComRoPE: planes in which it rotates blocks of features.
+"""Interactive figure of ComRoPE: planes in which the encoding rotates feature blocks.
 
 Each plane shows the projections of four features. The script rotates the projections;
 Python exports the projections and the frequency vectors.
@@ -31,9 +31,9 @@ LAWS = {
 def comrope_explorable() -> Explorable:
     """Draw the planes in which axial RoPE, ComRoPE-AP or -LD rotates eight features.
 
-    AP stands for an axial partition, LD for linearly dependent generators. The numbers
-    are those of :func:`posedu.numpy.rotary.normal_form` for random generators in place
-    of learned ones.
+    AP stands for an axial partition, LD for linearly dependent generators. The planes
+    are computed by :func:`posedu.numpy.rotary.normal_form` for random generators in
+    place of learned ones.
     """
     numbers = {}
     for kind, generators in example_generators().items():
@@ -90,9 +90,10 @@ def planes(
 ) -> tuple[Float[Array, "4 4 2"], Float[Array, "4 axes"]]:
     """Return features' projections on each of four planes, and the planes' frequencies.
 
-    A plane is one in which ComRoPE rotates. The first two planes have the projections
-    of features 0 to 3, the last two those of features 4 to 7. A plane has a frequency
-    for each axis.
+    ``generators`` has a skew matrix for each position axis and block of features.
+    ComRoPE rotates features within each of the planes. The first two planes have the
+    projections of features 0 to 3, the last two of features 4 to 7. A plane has a
+    frequency for each axis.
     """
     size = generators.shape[-1]
     shadows, frequencies = [], []

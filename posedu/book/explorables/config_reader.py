@@ -120,7 +120,7 @@ def known() -> dict[str, Any]:
     """Return the data that the page's script needs: one warning's text, and families.
 
     A model family has the base, head dimension and layout that its models use where
-    their config.json does not say.
+    their config.json does not give these.
     """
     return {
         "staleKeys": STALE_KEYS,
@@ -201,7 +201,8 @@ def config_page() -> Explorable:
 def rows(reading: Reading) -> list[list[str]]:
     """Return the cells of the page's table of RoPE settings: one row, for all layers.
 
-    ``reading`` is a configuration that ``read_rope`` has read.
+    ``reading`` is a configuration that ``read_rope`` has read; its RoPE must be the
+    same in all layers.
     """
     rope = reading.kinds["all"]
     waves = wavelengths(rope)
@@ -237,7 +238,8 @@ def wavelengths(rope: RotaryConfig) -> Float[np.ndarray, "pairs"]:
 def dots(rope: RotaryConfig) -> str:
     """Return the SVG path with a dot for each pair of features that RoPE rotates.
 
-    Pairs are from left to right; a dot's height is the pair's wavelength.
+    ``rope`` has the settings of RoPE. Pairs are from left to right; a dot's height is
+    the logarithm of the pair's wavelength.
     """
     waves = wavelengths(rope)
     last = max(len(waves) - 1, 1)
@@ -252,7 +254,11 @@ def _short(x: float, digits: int) -> str:
 
 
 def training_line(rope: RotaryConfig) -> str:
-    """Return the SVG path of a line at the training length; "" if unknown."""
+    """Return the SVG path of a horizontal line at RoPE's training length.
+
+    If ``rope`` lacks the training length, the config's longest text (such as
+    ``max_position_embeddings``) takes its place; without either the path is "".
+    """
     trained = rope.trained or rope.longest
     return f"M46,{_y(trained):.1f}H386" if trained else ""
 

@@ -37,7 +37,7 @@ def context_extension_explorable() -> Explorable:
     """Draw each pair's scaled frequency over its trained one, by turns in training.
 
     Turns are the full turns of a pair within the training length, 4096 tokens. The
-    frequencies are those of :mod:`posedu.numpy.rotary`.
+    frequencies are computed by the functions of :mod:`posedu.numpy.rotary`.
     """
     (method, *_), (base, *_), (d, *_) = METHODS, BASES, WIDTHS
     first = method, 2.0**DOUBLINGS, float(base), int(d)
@@ -94,7 +94,7 @@ def scaled_frequencies(
     """Return RoPE's frequencies before and after a context extension method.
 
     ``method`` is a key of ``METHODS``; ``factor`` is how many times as long as in
-    training a text may be.
+    training a text may be. ``base`` is RoPE's base, ``d`` the head dimension.
     """
     omega = frequencies(d, base=base)
     near = int(np.abs(np.log(TRAINED * omega / (2 * np.pi))).argmin())
@@ -117,8 +117,8 @@ def meets_new(
 ) -> Bool[Array, "pairs"]:
     """Return for each pair whether a longer text has angles that training lacked.
 
-    ``omega`` are the frequencies in training, ``scaled`` those in a text that is
-    ``factor`` times as long.
+    ``omega`` has the frequencies in training, ``scaled`` the frequencies in a text that
+    is ``factor`` times as long.
     """
     seen = np.minimum(TRAINED * omega, 2 * np.pi)
     asked = np.minimum(factor * TRAINED * scaled, 2 * np.pi)
@@ -128,8 +128,9 @@ def meets_new(
 def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
     """Return two SVG paths: dots of pairs without new angles, and of pairs with them.
 
-    New angles occur in the longer text and did not in training. ``method`` is a key of
-    ``METHODS``, ``factor`` how many times as long the text is.
+    New angles occur in the longer text and did not in training. A dot's abscissa is the
+    pair's turns in training, its height the scaled over the trained frequency. The
+    arguments have the same meaning as in :func:`scaled_frequencies`.
     """
     omega, scaled = scaled_frequencies(method, factor, base, d)
     with np.errstate(divide="ignore"):
@@ -148,7 +149,8 @@ def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
 def summary_text(method: str, factor: float, base: float, d: int) -> str:
     """Describe the picture: number of pairs with new angles, and the fastest pair.
 
-    New angles occur in the longer text and did not in training.
+    New angles occur in the longer text and did not in training. The arguments have the
+    same meaning as in :func:`scaled_frequencies`.
     """
     omega, scaled = scaled_frequencies(method, factor, base, d)
     slow = int((TRAINED * omega < 2 * np.pi).sum())

@@ -46,7 +46,10 @@ def cope_explorable() -> Explorable:
 
 
 def _positions(gates: Bool[Array, "keys"]) -> Float[Array, "keys"]:
-    """Return CoPE's contextual position of each key for the last query."""
+    """Return CoPE's contextual position of each key for the last query.
+
+    ``gates`` has True for each key whose gate is open.
+    """
     logits = np.tile(np.where(gates, -CLOSED, CLOSED), (len(gates), 1))
     return contextual_positions(logits, largest=len(READS) - 1)[-1]
 

@@ -26,9 +26,11 @@ NAMES = {"alibi": "ALiBi", "fox": "FoX", "stick": "stick-breaking"}
 
 
 def decay_explorable() -> Explorable:
-    """Draw the decay, summed over the tokens from a chosen key to the last query.
+    """Draw attention's decay from a chosen key to the last query in three encodings.
 
-    The numbers are those of :func:`posedu.numpy.gated.forget_bias` and
+    The encodings are ALiBi, FoX and stick-breaking. Each multiplies a key's weight by a
+    factor for every token after the key; the decay is minus the logarithm of these
+    factors' product. It is computed by :func:`posedu.numpy.gated.forget_bias` and
     :func:`posedu.numpy.stickbreaking.break_stick_log`.
     """
     paths = _paths(DIFFER)
@@ -64,9 +66,10 @@ def decay_explorable() -> Explorable:
 def _paths(differ: float) -> dict[str, Float[Array, "keys"]]:
     """Return, for each of three encodings, the decay from every key to the last query.
 
-    The encodings are ALiBi, FoX and stick-breaking. The decay is a sum over the tokens
-    after the key. ``differ`` is between 0, where all tokens decay alike, and 1, where
-    each token has the decay of the example.
+    The keys of the dict are ``"alibi"``, ``"fox"`` and ``"stick"`` (stick-breaking).
+    The decay is a sum over the tokens after the key: minus the logarithms of the
+    factors that multiply the key's weight. ``differ`` is between 0, where all tokens
+    decay alike, and 1, where each token has the decay of the example.
     """
     n = len(WORDS)
     steps = differ * STEPS + (1 - differ) * SLOPE

@@ -1,6 +1,7 @@
 """Interactive figure of disentangled attention: the four terms of each score.
 
-A term is an inner product: of the query's content or position, and of the key's.
+A term is an inner product of the query's content or position with the key's content or
+position.
 """
 
 import numpy as np
@@ -50,9 +51,9 @@ def disentangled_attention_explorable() -> Explorable:
 def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | None]:
     """Return the four terms of one head's scores, in the order of ``TERMS``.
 
-    A term is an inner product of the query's content or position and the key's; a term
-    that the encoding lacks is None. ``method`` is a key of ``METHODS``, ``start`` the
-    first word's position.
+    A term is an inner product of the query's content or position with the key's content
+    or position; a term that the encoding lacks is None. ``method`` is a key of
+    ``METHODS``, ``start`` the first word's position.
     """
     rng = np.random.default_rng(5)
     kinds = {word: rng.normal(size=8) for word in WORDS}
@@ -99,10 +100,10 @@ def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | Non
 def _terms(method: str, starts: range) -> list[list[list[int]] | None]:
     """Return the four terms of the scores in hundredths, each by first position.
 
-    A term is an inner product of the query's content or position and the key's. For
-    each of the first word's positions ``starts`` it is a list of one integer for each
-    query and key. A term that does not depend on the first position is given once; a
-    term that the encoding lacks is None.
+    A term is an inner product of the query's content or position with the key's content
+    or position. ``starts`` are values of the first word's position; for each of them a
+    term is a list of one integer for each query and key. A term that does not depend on
+    the first position is given once; a term that the encoding ``method`` lacks is None.
     """
     by_start = [terms_of(method, start) for start in starts]
     given: list[list[list[int]] | None] = []

@@ -19,9 +19,9 @@ NAMES = {"alibi": "ALiBi", "kerple": "KERPLE", "none": "no bias"}
 def distance_biases_explorable() -> Explorable:
     """Draw the share of the attention weight on the nearest keys, by their number.
 
-    There is a curve under ALiBi, KERPLE and no bias, at equal contents. The biases are
-    those of :func:`posedu.numpy.bias.kerple_log_bias` with r2 = 1, and of ALiBi with
-    the slope 1/16.
+    There is a curve under ALiBi, KERPLE and no bias, at equal contents. KERPLE's biases
+    are computed by :func:`posedu.numpy.bias.kerple_log_bias` with r2 = 1; ALiBi has the
+    slope 1/16.
     """
     length = 2**LENGTH
     gathered = totals(np.arange(2.0**LONGEST), R1)
@@ -85,7 +85,8 @@ def totals(
 ) -> dict[str, Float[Array, "keys"]]:
     """Return, for each bias, the sum of e^bias over the keys up to each distance.
 
-    The biases are ALiBi's, KERPLE's and none; ``r1`` is KERPLE's parameter.
+    The biases are ALiBi's, KERPLE's and none; ``r1`` is KERPLE's factor before the
+    logarithm. ``distances`` are 0, 1, ….
     """
     biases = {
         "alibi": kerple_power_bias(distances, r1=SLOPE, r2=1.0),
@@ -98,7 +99,7 @@ def totals(
 def halfway(total: Float[Array, "keys"]) -> int:
     """Return how many of the nearest keys together have half of the attention weight.
 
-    ``total`` is the sum of the weights of the nearest 1, 2, … keys.
+    ``total`` has the sum of the weights of the nearest 1, 2, … keys.
     """
     return int(np.searchsorted(total, total[-1] / 2)) + 1
 
@@ -106,9 +107,8 @@ def halfway(total: Float[Array, "keys"]) -> int:
 def _points(total: Float[Array, "keys"]) -> str:
     """Return the points of a curve of weight shares as SVG text.
 
-    There are four points per doubling of the number of nearest keys.
-
-    ``total`` is the sum of the weights of the nearest 1, 2, … keys.
+    There are four points per doubling of the number of nearest keys. ``total`` has the
+    sum of the weights of the nearest 1, 2, … keys.
     """
     nearest = np.unique(np.round(2 ** (np.arange(4 * LONGEST + 1) / 4)).astype(int))
     nearest = nearest[nearest <= len(total)]

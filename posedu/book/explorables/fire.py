@@ -19,7 +19,7 @@ DISTANCES = np.unique(np.round(LONGEST ** (np.arange(61) / 60)).astype(int))
 def fire_explorable() -> Explorable:
     """Draw FIRE's bias over the distance, for a query's position and a threshold.
 
-    The inputs of FIRE's function, which are normalized distances, are those of
+    The normalized distances, which are the inputs of FIRE's function, are computed by
     :func:`posedu.numpy.bias.fire_inputs`, with c = 0.1.
     """
     marks = "".join(
@@ -65,15 +65,18 @@ def fire_explorable() -> Explorable:
 
 
 def curve(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Return FIRE's function f, here a fixed broken line with three kinks, at x."""
+    """Return FIRE's function f, here a fixed broken line with three kinks, at x.
+
+    ``x`` has normalized distances between 0 and 1.
+    """
     return np.interp(x, [*KINKS], [*KINKS.values()])
 
 
 def bias_curve(query: int, threshold: int) -> Float[Array, "points 2"]:
     """Return distances from 0 to the query's position, and FIRE's bias at each.
 
-    A distance is normalized by the query's position, or by ``threshold`` if that is
-    larger.
+    ``query`` is the query's position. A distance is normalized by ``query`` or by
+    ``threshold``, whichever is larger.
     """
     t = np.concatenate(([0], DISTANCES[query > DISTANCES], [query]))
     x = fire_inputs(t, query, c=C, threshold=threshold, later="zero", eps=0.0)

@@ -16,7 +16,7 @@ RATE, STEPS = 1.5, 1  # drawn where scripts do not run
 def floater_explorable() -> Explorable:
     """Draw a sinusoid's pair as an ODE solution, with sliders for rate and steps.
 
-    The points are those of :func:`posedu.numpy.absolute.flow`, from (0, 1) on.
+    The points are computed by :func:`posedu.numpy.absolute.flow`, from (0, 1) on.
     """
     picture = f"""
 <svg class="plot" viewBox="0 0 400 240" role="img" aria-label="A circle with 25 dots,
@@ -51,7 +51,7 @@ def floater_explorable() -> Explorable:
 
 
 def nodes(rate: float, steps: int) -> Float[Array, "nodes 2"]:
-    """Return the ODE solver's (cos, sin) after each of its steps.
+    """Return the ODE solver's (cos, sin) at position 0 and after each of its steps.
 
     ``rate`` is the angle from one position to the next, in radians; ``steps`` is the
     number of steps for each position.
@@ -69,7 +69,10 @@ def nodes(rate: float, steps: int) -> Float[Array, "nodes 2"]:
 
 
 def exact(rate: float) -> Float[Array, "positions 2"]:
-    """Return the exact (cos, sin) of the angle ``rate`` · i at each position i."""
+    """Return the exact (cos, sin) of the angle ``rate`` · i at each position i.
+
+    ``rate`` is in radians.
+    """
     angle = rate * np.arange(LAST + 1)
     return np.stack((np.cos(angle), np.sin(angle)), -1)
 
@@ -77,8 +80,8 @@ def exact(rate: float) -> Float[Array, "positions 2"]:
 def behind(rate: float, steps: int) -> float:
     """Return the lag of the ODE solver's angle at the last position, in degrees.
 
-    The solver makes ``steps`` steps for each position; the exact angle grows by
-    ``rate`` radians.
+    The solver makes ``steps`` steps for each position; from one position to the next
+    the exact angle grows by ``rate`` radians.
     """
     z = 1j * rate / steps
     factor = 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24

@@ -72,7 +72,10 @@ def fope_explorable() -> Explorable:
 
 
 def pair_values(at: np.ndarray) -> Complex[Array, "places"]:
-    """Return FoPE's first pair as complex numbers cos + i sin, at each position."""
+    """Return FoPE's first pair as complex numbers cos + i sin, at each position.
+
+    ``at`` has the positions; the weights of the pair's three waves are ``WEIGHTS``.
+    """
     own, other, back = WEIGHTS
     cos, sin = fope_table(
         at,

@@ -84,9 +84,10 @@ def target(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def features(
     x: Float[Array, "places"], sigma: float, pairs: int
 ) -> Float[Array, "places features"]:
-    """Return Fourier features of x, of length 1, for ``pairs`` random frequencies.
+    """Return random Fourier features at the points x; each feature vector has length 1.
 
-    ``sigma`` is the frequencies' standard deviation, in turns.
+    ``pairs`` is the number of random frequencies, ``sigma`` their standard deviation in
+    turns.
     """
     return fourier_features(
         x,
@@ -131,7 +132,7 @@ def estimate_off(sigma: float, pairs: int) -> float:
 def fit_off(sigma: float, pairs: int) -> float:
     """Return the root mean square error of the ridge regression on Fourier features.
 
-    They have ``pairs`` random frequencies of standard deviation ``sigma``.
+    The features have ``pairs`` random frequencies of standard deviation ``sigma``.
     """
     return float(np.sqrt(np.mean((fit(sigma, pairs) - target(PLACES)) ** 2)))
 

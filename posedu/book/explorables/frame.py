@@ -15,7 +15,8 @@ HERE = Path(__file__).parent
 class Slider:
     """A range control of an interactive figure.
 
-    ``shown`` is the text that shows its initial ``value``.
+    ``shown`` is the text that shows the control's initial ``value``; the number itself
+    if empty.
     """
 
     name: str
@@ -37,7 +38,10 @@ class Slider:
 
 @dataclass(frozen=True)
 class Choice:
-    """A menu of named options; a static picture shows the first option."""
+    """A menu of named options; a static picture shows the first option.
+
+    ``options`` maps the value that the script reads to the text in the menu.
+    """
 
     name: str
     label: str

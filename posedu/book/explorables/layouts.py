@@ -21,9 +21,9 @@ LEFT, STEP, TOP, BOTTOM = 20, 24, 42, 142
 def layouts_explorable() -> Explorable:
     """Draw the permutation of a head's 16 projection rows between two orders of pairs.
 
-    The rows of the queries' or keys' projection are permuted as by
-    :class:`posedu.tools.checkpoints.Conversion`. The two rows of a pair have one color;
-    there are eight pairs at most.
+    An order of pairs says which rows of the queries' or keys' projection form a pair.
+    The rows are permuted as by :class:`posedu.tools.checkpoints.Conversion`. The two
+    rows of a pair have one color; there are eight pairs at most.
     """
     order = rows(*FIRST)
     paths = "".join(
@@ -62,8 +62,8 @@ def rows(source: str, target: str, width: int) -> list[int]:
     """Return, for each row of a head's converted projection, its index before.
 
     The projection's matrix gives a head's queries or keys. ``source`` and ``target``
-    are orders of pairs (keys of ``ORDERS``), ``width`` is the number of rotated
-    features.
+    are the orders of pairs before and after (keys of ``ORDERS``), ``width`` is the
+    number of rotated features.
     """
     how = Conversion(
         source=_pairs(source), target=_pairs(target), head_dim=HEAD, width=width
@@ -72,10 +72,11 @@ def rows(source: str, target: str, width: int) -> list[int]:
 
 
 def lines(order: list[int], pair: int, source: str, target: str, width: int) -> str:
-    """Return SVG lines from the old to the new places of a pair's two rows.
+    """Return the SVG path of two lines from the old to the new places of a pair's rows.
 
-    The path is empty if the pair is not rotated. ``order`` has the old index of each
-    new row (:func:`rows`); ``source`` and ``target`` are keys of ``ORDERS``.
+    ``order`` has the old index of each new row (:func:`rows`), ``pair`` is the pair's
+    index; ``source`` and ``target`` are keys of ``ORDERS``. The path is empty if the
+    pair is not among the ``width`` rotated features.
     """
     if pair >= width // 2:
         return ""
@@ -87,7 +88,11 @@ def lines(order: list[int], pair: int, source: str, target: str, width: int) -> 
 
 
 def summary_text(source: str, target: str, width: int) -> str:
-    """Describe the conversion: number of rows that move, and the first four rows."""
+    """Describe the conversion: number of rows that move, and the first four rows.
+
+    ``source`` and ``target`` are the orders of pairs before and after (keys of
+    ``ORDERS``), ``width`` is the number of rotated features.
+    """
     order = rows(source, target, width)
     moved = int((np.array(order) != np.arange(HEAD)).sum())
     if not moved:

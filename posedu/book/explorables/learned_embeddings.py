@@ -25,8 +25,8 @@ def learned_embeddings_explorable() -> Explorable:
     """Draw the cosines of one position's vector with all vectors, and a bound.
 
     The bound is for random vectors. The vectors are the first features of
-    :func:`posedu.numpy.absolute.random_table`, or those of
-    :func:`posedu.numpy.absolute.sinusoidal`, in order or shuffled.
+    :func:`posedu.numpy.absolute.random_table`, or
+    :func:`posedu.numpy.absolute.sinusoidal` ones, in order or shuffled.
     """
     found = cosines("random", 2**POWER, ROW, shuffled=False)
     limit = bound(2**POWER)
@@ -74,8 +74,8 @@ def cosines(
 ) -> Float[Array, "positions"]:
     """Return the cosines of one position's vector with the vectors of all positions.
 
-    ``kind`` is ``"random"`` or ``"sinusoidal"``, ``row`` the one position; with
-    ``shuffled`` the vectors are in random order.
+    ``kind`` is ``"random"`` or ``"sinusoidal"``, ``d`` the number of features, ``row``
+    the one position; with ``shuffled`` the vectors are in random order.
     """
     if kind == "random":
         table = TENTHS[:, :d] / 10
@@ -88,9 +88,9 @@ def cosines(
 
 
 def letters() -> list[str]:
-    """Encode the random table of embeddings as text, a letter for each number.
+    """Encode the random table of embeddings as text, a string for each position.
 
-    "^" is 0, and the next letter, "_", is 1/10.
+    A letter stands for a number: "^" is 0, and the next letter, "_", is 1/10.
     """
     return ["".join(chr(ord("^") + n) for n in row) for row in TENTHS]
 
@@ -98,14 +98,17 @@ def letters() -> list[str]:
 def bound(d: int) -> float:
     """Return a bound ε of a random vector's |cosine| with each of n − 1 other vectors.
 
-    In 99 of 100 random tables no cosine is larger: 2 (n − 1) exp(−d ε²/2) = 1/100. The
-    bound is 1 at most. See ``eq-learned-cap``.
+    The vectors have ``d`` features. In 99 of 100 random tables no cosine is larger: 2
+    (n − 1) exp(−d ε²/2) = 1/100. The bound is 1 at most. See ``eq-learned-cap``.
     """
     return min(1.0, math.sqrt(2 * math.log(2 * (LENGTH - 1) / CHANCE) / d))
 
 
 def stems(found: Float[Array, "positions"]) -> str:
-    """Return the SVG path of vertical lines from 0 to each position's cosine."""
+    """Return the SVG path of vertical lines from 0 to each position's cosine.
+
+    ``found`` has the cosines of one position's vector with all vectors.
+    """
     return "".join(f"M{n},0V{c:.4f}" for n, c in enumerate(found))
 
 
@@ -117,8 +120,8 @@ def band(limit: float) -> str:
 def summary_text(found: Float[Array, "positions"], row: int, limit: float) -> str:
     """Describe the picture: the vector least orthogonal to the chosen one, and a bound.
 
-    ``found`` are the chosen vector's cosines with all vectors, ``row`` its position,
-    ``limit`` the bound for random vectors.
+    ``found`` has the chosen vector's cosines with all vectors, ``row`` is the chosen
+    vector's position, ``limit`` the bound for random vectors.
     """
     others = np.abs(found)
     others[row] = -1

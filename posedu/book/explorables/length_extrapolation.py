@@ -66,7 +66,8 @@ def turn_shares(
 ) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
     """Return each pair's share of a full turn, in training and in a longer text.
 
-    ``trained`` and ``tested`` are the lengths of both in tokens; a share is 1 at most.
+    ``base`` is RoPE's base; ``trained`` and ``tested`` are the lengths of the training
+    texts and of the longer text in tokens. A share is 1 at most.
     """
     turns = frequencies(D, base=base) / (2 * np.pi)
     return tuple(np.minimum(turns * (length - 1), 1) for length in (trained, tested))
@@ -76,7 +77,7 @@ def summary_text(base: float, trained: int, tested: int) -> str:
     """Describe the picture: numbers of pairs with a full turn, and with new angles.
 
     The full turn is in training, on ``trained`` tokens. New angles occur in a text of
-    ``tested`` tokens and did not in training.
+    ``tested`` tokens and did not in training. ``base`` is RoPE's base.
     """
     trained_share, tested_share = turn_shares(base, trained, tested)
     new = int((tested_share > trained_share).sum())

@@ -117,7 +117,8 @@ length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
 def _spins(generators: Float[Array, "axes 3 3"]) -> Float[Array, "axes 3"]:
     """Return the rotation vector ω of each skew 3 × 3 matrix A: A v = ω × v for all v.
 
-    The vector points along the rotation axis, and its length is the angular speed.
+    ``generators`` has a matrix A for each position axis. The vector ω points along the
+    rotation axis, and its length is the angular speed.
     """
     return generators[:, [2, 0, 1], [1, 2, 0]]
 
@@ -125,7 +126,11 @@ def _spins(generators: Float[Array, "axes 3 3"]) -> Float[Array, "axes 3"]:
 def _rotations_along(
     place: tuple[float, float], generators: Float[Array, "axes 3 3"]
 ) -> Float[Array, "points 3 3"]:
-    """Return LieRE's rotations at points on the line from the origin to a position."""
+    """Return LieRE's rotations at points on the line from the origin to a position.
+
+    ``place`` is the position (column, row), ``generators`` has a skew matrix for each
+    of the two axes; the points are evenly spaced.
+    """
     points = np.linspace(0, 1, STEPS + 1)[:, None] * np.array(place, dtype=float)
     return rotations(points, generators[:, None])[:, 0]
 
@@ -157,7 +162,8 @@ def _sphere(label: str, *inside: str) -> str:
 def _drawn(points: Float[Array, "points 3"], digits: int = 2) -> tuple[str, str]:
     """Return two SVG paths of a curve: on the front and on the back of the sphere.
 
-    Coordinates have ``digits`` decimal places.
+    ``points`` are the curve's points in space. Coordinates in the paths have ``digits``
+    decimal places.
     """
     x, y, depth = EYE @ points.T
     paths = ["", ""]

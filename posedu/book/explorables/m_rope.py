@@ -80,8 +80,8 @@ def ticks(model: str, axis: int, span: int, complete: bool) -> str:
     """Return the SVG path of ticks at the wavelengths of one axis's feature pairs.
 
     ``model`` is a key of ``MODELS``, ``axis`` is 0 (time), 1 (rows) or 2 (columns).
-    With ``complete`` the ticks are at wavelengths up to ``2**span`` steps, else at
-    longer ones.
+    With ``complete`` the path has the wavelengths up to ``2**span`` steps, else only
+    the longer ones.
     """
     own = of_axis(model, axis)
     own = own[(own <= 2**span) == complete]
@@ -97,7 +97,7 @@ def mark(span: int) -> str:
 def summary_text(model: str, span: int) -> str:
     """Describe the picture: how many pairs of each axis complete a full turn.
 
-    The turn is within ``2**span`` steps.
+    The turn is within ``2**span`` steps; ``model`` is a key of ``MODELS``.
     """
     counts = []
     for axis, name in enumerate(AXES):

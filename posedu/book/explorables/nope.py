@@ -18,8 +18,8 @@ WIDTH = 26  # of a doubling
 def nope_explorable() -> Explorable:
     """Draw the weight of a marked key over the number of other keys, with a factor.
 
-    Weights are those of :func:`posedu.numpy.attention.softmax`; the factor multiplies
-    the logits, as that of :func:`posedu.numpy.nope.nope` does.
+    Weights are computed by :func:`posedu.numpy.attention.softmax`; the factor
+    multiplies the logits, like the factor of :func:`posedu.numpy.nope.nope`.
     """
     others = 2**AT
     weight = weight_of(others, FACTOR)
@@ -70,7 +70,8 @@ def nope_explorable() -> Explorable:
 def weight_of(others: int, factor: float) -> float:
     """Return the attention weight of the marked key among ``others`` other keys.
 
-    ``factor`` multiplies the logits.
+    ``factor`` multiplies the logits; before that the marked key's logit is greater than
+    the equal logits of the others.
     """
     logits = np.zeros(others + 1)
     logits[0] = GAP

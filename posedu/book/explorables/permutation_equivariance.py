@@ -71,8 +71,8 @@ def permutation_equivariance_explorable() -> Explorable:
 def outputs(order: Sequence[int], positions: str) -> Float[Array, "4 2"]:
     """Return attention's outputs for reordered words; the last row is their mean.
 
-    ``order`` lists the words' indices. ``positions`` is ``"with"`` if sinusoids are
-    added to the words' vectors, else ``"without"``.
+    ``order`` lists the indices of the three words in their new order. ``positions`` is
+    ``"with"`` if sinusoids are added to the words' vectors, else ``"without"``.
     """
     one = np.eye(2)
     w = Projections(q=4 * one[None], k=one[None], v=one[None], o=one[:, None])
@@ -120,8 +120,9 @@ def _picture() -> str:
 def _dial(x: int, n: int, arrow: Sequence[float], old: str = "") -> str:
     """Return the SVG of a circle, in which an arrow is one word's attention output.
 
-    ``x`` is the circle's place, ``n`` the word's index, or 3 for the mean output, and
-    ``arrow`` the output. ``old`` is the SVG of the output before the order changed.
+    ``x`` is the abscissa of the circle's center, ``n`` the word's index, or 3 for the
+    mean output, and ``arrow`` the output's two features. ``old`` is the SVG of the
+    output before the order changed; empty to leave it out.
     """
     word, scale = [*WORDS, "mean"][n], RADIUS / LONGEST
     return f"""

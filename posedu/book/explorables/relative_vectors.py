@@ -51,9 +51,9 @@ def relative_vectors_explorable() -> Explorable:
 def weights_of(angle: float, moved: float) -> Float[Array, "keys"]:
     """Return the last query's attention weights on its own key and earlier ones.
 
-    The weights are in the order of the offsets 0, 1, …. ``angle`` is the query's
-    direction in degrees; ``moved`` times a fixed vector is added to all offsets'
-    vectors.
+    The weights are in the order of the offsets 0, 1, …. ``angle`` is the direction of
+    the query vector in degrees; ``moved`` times a fixed vector is added to the relative
+    vectors of all offsets.
     """
     radians = np.radians(angle)
     q = np.tile(SIZE * np.array([np.cos(radians), np.sin(radians)]), (1, KEYS, 1))

@@ -23,7 +23,7 @@ SHADOW, QUERY = INKS[:2]
 def rope_explorable() -> Explorable:
     """Draw RoPE's rotated pairs and their score, with sliders for offset and base.
 
-    The numbers are those of :func:`posedu.numpy.rotary.rope_complex` for d = 16.
+    The numbers are computed by :func:`posedu.numpy.rotary.rope_complex` for d = 16.
     """
     rotated = _rotated_pairs(np.arange(LONGEST + 1))
     scores = rotated.real.mean(axis=-1)

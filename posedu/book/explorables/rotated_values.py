@@ -58,7 +58,8 @@ def rotated_values_explorable() -> Explorable:
 def rotated(start: float, apart: float) -> Float[Array, "tokens 2"]:
     """Return the tokens' value vectors, each rotated by RoPE by its token's position.
 
-    ``start`` is the first token's position, ``apart`` the distance between neighbors.
+    ``start`` is the first token's position, ``apart`` the distance between neighboring
+    tokens.
     """
     return rope(VALUES, _positions(start, apart), layout="half")
 
@@ -66,7 +67,8 @@ def rotated(start: float, apart: float) -> Float[Array, "tokens 2"]:
 def output(start: float, apart: float, back: bool) -> Float[Array, "2"]:
     """Return the last token's attention output, rotated back by RoPE if ``back``.
 
-    ``start`` is the first token's position, ``apart`` the distance between neighbors.
+    ``start`` is the first token's position, ``apart`` the distance between neighboring
+    tokens. Without ``back`` the output is the weighted sum of the rotated values.
     """
     out = WEIGHTS @ rotated(start, apart)
     last = _positions(start, apart)[-1:]
@@ -78,7 +80,7 @@ def _positions(start: float, apart: float) -> Float[Array, "tokens"]:
 
 
 def arrow(to: Float[Array, "2"]) -> str:
-    """Return the SVG path of an arrow from the center to a point."""
+    """Return the SVG path of an arrow from the center to the point ``to``."""
     x, y = to
     a, b = (to * 0.9 + 0.05 * side * np.array([-y, x]) for side in (1, -1))
     points = ((x, y), a, (x, y), b)
@@ -88,8 +90,8 @@ def arrow(to: Float[Array, "2"]) -> str:
 def summary_text(start: float, apart: float, back: bool) -> str:
     """Describe in one sentence the first position, the spacing and the output.
 
-    ``start`` is the first token's position, ``apart`` the distance between neighbors;
-    with ``back`` the output is rotated back.
+    ``start`` is the first token's position, ``apart`` the distance between neighboring
+    tokens; with ``back`` the output is rotated back.
     """
     x, y = output(start, apart, back)
     direction = "rotated back" if back else "not rotated back"

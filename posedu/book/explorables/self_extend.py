@@ -63,9 +63,10 @@ def self_extend_explorable() -> Explorable:
 def offsets(method: str, tokens: int, window: int, size: int) -> list[int | None]:
     """Return the last query's offset to each key; ``None`` for an evicted key.
 
-    ``method`` is a key of ``METHODS``; ``window`` is the number of nearest keys with
-    unchanged offsets. ``size`` is the number of sinks, the size of a group, or a
-    chunk's length beyond the window: a chunk has ``window + size`` tokens.
+    ``method`` is a key of ``METHODS``, ``tokens`` the number of tokens; ``window`` is
+    the number of nearest keys with unchanged offsets. ``size`` is the number of sinks
+    (first keys that are kept), the size of a group, or a chunk's length beyond the
+    window: a chunk has ``window + size`` tokens.
     """
     last = tokens - 1
     if method == "rope":
@@ -90,7 +91,7 @@ def offsets(method: str, tokens: int, window: int, size: int) -> list[int | None
 def path(method: str, tokens: int, window: int, size: int) -> str:
     """Return the SVG path with a dash at the offset of each key that is not evicted.
 
-    The arguments are those of :func:`offsets`.
+    The arguments have the same meaning as in :func:`offsets`.
     """
     found = enumerate(offsets(method, tokens, window, size))
     return "".join(f"M{key},{at}h0.8" for key, at in found if at is not None)
@@ -99,7 +100,7 @@ def path(method: str, tokens: int, window: int, size: int) -> str:
 def summary_text(method: str, tokens: int, window: int, size: int) -> str:
     """Describe in one sentence the number of visible keys and their offsets.
 
-    The arguments are those of :func:`offsets`.
+    The arguments have the same meaning as in :func:`offsets`.
     """
     visible = [at for at in offsets(method, tokens, window, size) if at is not None]
     reach = "within" if max(visible) < TRAINED else "beyond"

@@ -17,7 +17,7 @@ CELL, STRIP = 4, 12  # a cell's width and height
 def sinusoidal_explorable() -> Explorable:
     """Draw the sinusoidal table as a heat map, with sliders for position and base.
 
-    The numbers are those of :func:`posedu.numpy.absolute.sinusoidal` for d = 16.
+    The numbers are computed by :func:`posedu.numpy.absolute.sinusoidal` for d = 16.
     """
     waves = [_written(wave) for wave in wavelengths(D, base=BASE)]
     angles = np.degrees(POSITION * frequencies(D, base=BASE)) % 360

@@ -32,7 +32,7 @@ class Positions(NamedTuple):
 def tape_explorable() -> Explorable:
     """Draw TAPE's contextualized positions of four tokens after up to three layers.
 
-    The numbers are those of :func:`posedu.numpy.rotary.tape` for one head of d = 4.
+    The numbers are computed by :func:`posedu.numpy.rotary.tape` for one head of d = 4.
     """
     at = positions_by_layer(LAYERS, ATTENDED, KEY, SHIFT)
     circles = "".join(_circle(p, at.points[:, :, p]) for p in range(D // 2))
@@ -65,10 +65,11 @@ def tape_explorable() -> Explorable:
 def positions_by_layer(
     layers: int, attended: float, key: float, shift: float
 ) -> Positions:
-    """Return TAPE's positions after each layer of one head, with MLP output 0.
+    """Return TAPE's positions before and after each layer of one head, with MLP output 0.
 
-    ``attended`` is the factor of the attention-weighted mean that a layer adds to the
-    positions, ``key`` the length of token 1's key, ``shift`` the first position.
+    ``layers`` is the number of layers, ``attended`` the factor of the
+    attention-weighted mean that a layer adds to the positions, ``key`` the length of
+    token 1's key vector, ``shift`` the first token's position before the layers.
     """
     encoding = tape(
         D,

@@ -86,9 +86,10 @@ def temperature_explorable() -> Explorable:
 
 
 def temperature(formula: str, keys: int) -> float:
-    """Return a formula's factor of the logits for the last of ``keys`` tokens.
+    """Return the factor by which a formula multiplies the logits of a query.
 
-    ``formula`` is a key of ``FORMULAS``, such as ``"llama4"``.
+    ``formula`` is a key of ``FORMULAS``, such as ``"llama4"``; the query is the last of
+    ``keys`` tokens. The factor is 1 for ``"none"``.
     """
     if formula == "none":
         return 1.0
@@ -122,8 +123,9 @@ def weight_and_entropy(formula: str, gap: float, keys: int) -> tuple[float, floa
 def paths(formula: str, gap: float) -> tuple[str, str]:
     """Return SVG paths of one key's weight and of the entropy, by the number of keys.
 
-    The key's logit is ``gap`` above all others; the entropy is divided by its largest
-    value. ``formula`` is the temperature's, a key of ``FORMULAS``.
+    The key's logit is ``gap`` above all others; the entropy of all weights is divided
+    by its largest possible value. ``formula``, a key of ``FORMULAS``, gives the
+    temperature, which multiplies the logits.
     """
     points = [2**n for n in range(LOW, HIGH + 1)]
     values = [weight_and_entropy(formula, gap, n) for n in points]
@@ -140,8 +142,8 @@ def paths(formula: str, gap: float) -> tuple[str, str]:
 def start(formula: str) -> str:
     """Return the SVG path of a mark at the length in a temperature's formula.
 
-    The mark's abscissa is the number of keys. The path is empty for a formula without a
-    length.
+    The mark's abscissa is this length, as a number of keys. The path is empty for a
+    ``formula`` (a key of ``FORMULAS``) without a length.
     """
     length = SOFT if formula == "learned" else NUMBERS.get(formula, ("", 0, 0.0))[2]
     return f"M{math.log2(length) - LOW:.3f},0V1" if length else ""
@@ -150,8 +152,8 @@ def start(formula: str) -> str:
 def summary_text(formula: str, gap: float, doublings: int) -> str:
     """Describe in one sentence the temperature, one key's weight and the entropy.
 
-    The temperature multiplies the logits; the key's logit is ``gap`` above all others,
-    among ``2**doublings`` keys.
+    The temperature multiplies the logits; ``formula`` is a key of ``FORMULAS``. The
+    key's logit is ``gap`` above all others, among ``2**doublings`` keys.
     """
     keys = 2**doublings
     weight, entropy = weight_and_entropy(formula, gap, keys)

@@ -57,7 +57,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time encodings of the catalog, print their tables, and write a file for each.
 
-    Return the exit status: 130 after an interrupt, else 0.
+    ``arguments`` are the command's arguments, by default the process's own. Return the
+    exit status: 130 after an interrupt, else 0.
     """
     parser = _parser()
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
 """Comparison of attention with published libraries: time, peak memory and error.
 
-Results are those of :func:`posedu.book.timing.peers.time_attention`; all times are
-ratios to attention without an encoding.
+Results are made by :func:`posedu.book.timing.peers.time_attention`; all times are
+ratios to the time of attention without an encoding.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,8 @@ class AttentionComparison(Table):
     def fastest(self, dtype: str) -> tuple[Measurement, Measurement | None]:
         """Return the measurements of posedu's and of the libraries' fastest attention.
 
-        Both are for the given dtype. The second is None if no library was installed.
+        Both measurements are for the given dtype, such as ``"float32"``. The second is
+        None if no library was installed.
         """
         records = [record for record in self.records if record.dtype == dtype]
         records.sort(key=lambda record: record.ratio.median)
@@ -47,10 +48,10 @@ class AttentionComparison(Table):
         return ours[0], theirs[0] if theirs else None
 
     def verdict(self) -> str:
-        """Describe by which factor posedu's attention is ahead of libraries' or behind.
+        """Describe by which factor posedu is faster or slower than the fastest library.
 
-        There is a factor for each dtype, of the times of posedu's fastest attention and
-        of the fastest library's.
+        The text has a factor for each dtype: the ratio of the times of posedu's fastest
+        attention and of the fastest library's attention.
         """
         verdicts = "; ".join(map(self._verdict, self.dtypes))
         return f"{CATALOG[self.stored.name].title}: {verdicts}"
@@ -85,7 +86,7 @@ class AttentionComparison(Table):
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the table's column titles, then a row for each attention function.
 
-        Columns are, for each dtype, the time over that of attention without an
+        Columns are, for each dtype, the time over the time of attention without an
         encoding, the peak memory and the error.
         """
         columns = ("time / limit", "peak MB", "error")

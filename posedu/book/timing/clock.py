@@ -25,10 +25,10 @@ def alternate(
 ) -> dict[str, np.ndarray]:
     """Time functions and a limit in alternation; return seconds by function's name.
 
-    The limit is the function to whose time the others are compared. The seconds of a
-    function are an array ``[repeats, 2]``: of its calls, and of the limit's call before
-    each. Each timed call follows an untimed call of the same function; before all, each
-    function is called ``warm_up`` times.
+    ``candidates`` maps names to the functions; the limit is the function to whose time
+    theirs are compared. The seconds of a function are an array ``[repeats, 2]``: of its
+    calls, and of the limit's call before each. Each timed call follows an untimed call
+    of the same function; before all, each function is called ``warm_up`` times.
     """
     clock = _cuda_clock if device.type == "cuda" else _cpu_clock
 
@@ -48,7 +48,10 @@ def alternate(
 
 
 def _cpu_clock(run: Run) -> float:
-    """Return the seconds of a call: CPU time if torch has one thread, else elapsed."""
+    """Return the seconds of a call of ``run`` on the CPU.
+
+    They are CPU time if torch uses one thread, else elapsed time.
+    """
     now = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     start = now()
     run()
@@ -65,7 +68,7 @@ def _cuda_clock(run: Run) -> float:
 
 
 def peak_memory(run: Run, device: torch.device) -> int:
-    """Return the peak memory in bytes of a call of ``run``.
+    """Return the peak memory in bytes on ``device`` during a call of ``run``.
 
     Memory that was in use before the call does not count.
     """
@@ -87,7 +90,8 @@ def peak_memory(run: Run, device: torch.device) -> int:
 def kept_memory(run: Run) -> int:
     """Return the bytes that a forward pass saves for its backward pass.
 
-    ``run`` is a function that does the forward pass. Each storage counts once.
+    ``run`` is a function that does the forward pass. Memory that several saved tensors
+    share counts once.
     """
     storages = {}
 

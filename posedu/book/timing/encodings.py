@@ -23,7 +23,10 @@ from posedu.torch._tensors import Positions
 
 
 def _is_rotation(entry: EncodingRecord) -> bool:
-    """Return whether an encoding rotates features and so is timed without attention."""
+    """Return whether an encoding rotates features and so is timed without attention.
+
+    ``entry`` is the encoding's catalog record.
+    """
     return entry.kind == "features" and "rotate" in entry.hooks
 
 
@@ -38,7 +41,8 @@ def _inputs(
     """Return random input tensors to time an encoding.
 
     They are queries and keys ``[1, heads, length, d]`` for an encoding that rotates
-    features, otherwise one tensor of tokens ``[1, length, heads · d]``.
+    features, otherwise one tensor of tokens ``[1, length, heads · d]``. ``entry`` is
+    the encoding's catalog record.
     """
     rotates = _is_rotation(entry)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
@@ -51,11 +55,12 @@ def _inputs(
 def _at_its_hook(
     entry: EncodingRecord, variant: Variant, inputs: tuple[Tensor, ...], heads: int
 ) -> Run:
-    """Return a function that applies the encoding to the inputs, as a model would.
+    """Return a function that applies an encoding to the inputs, as a model would.
 
-    ``variant`` is the encoding's configuration, ``inputs`` are queries and keys or
-    tokens. An encoding that acts inside attention is applied by a whole attention
-    layer.
+    ``entry`` is the encoding's catalog record, ``variant`` its configuration.
+    ``inputs`` are queries and keys for an encoding that rotates features, otherwise one
+    tensor of tokens. An encoding that acts inside attention is applied by a whole
+    attention layer.
     """
     length, width = inputs[0].shape[-2:]
     d = width if _is_rotation(entry) else width // heads
@@ -76,7 +81,8 @@ def _at_its_hook(
 def _positions(entry: EncodingRecord, length: int, device: torch.device):
     """Return positions 0, 1, 2, …, or a grid's if positions have several axes.
 
-    The grid is the most nearly square one with ``length`` cells.
+    ``entry`` is the encoding's catalog record. Positions with axes are a tensor
+    ``[length, axes]`` of the most nearly square grid with ``length`` cells.
     """
     if entry.axes is None:
         return range(length)
@@ -96,8 +102,9 @@ def _limit(
 def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
     """Return a function that adds sinusoids to the tokens of ``inputs``.
 
-    The sinusoids are those of the positions that ``module`` returns, an encoding that
-    samples or shifts positions.
+    ``inputs`` is one tensor of tokens ``[1, length, width]`` in a tuple. ``module`` is
+    an encoding that samples or shifts positions; the sinusoids are computed at the
+    positions that it returns.
     """
     (x,) = inputs
     sinusoids = Sinusoidal(x.shape[-1], layout="half")
@@ -108,7 +115,8 @@ def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
 def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
     """Return a function that computes attention, then the next layer's positions.
 
-    ``module`` is an encoding that updates positions from layer to layer.
+    ``inputs`` is one tensor of tokens ``[1, length, width]`` in a tuple. ``module`` is
+    an encoding that updates positions from layer to layer.
     """
     (x,) = inputs
     attention = Attention(x.shape[-1], heads, encoding=module)

@@ -23,7 +23,7 @@ class Growth(Table):
 
     ``limit`` is the name of the function to whose time the others are compared.
     ``seconds`` maps a function's name to an array ``[lengths, repeats, 2]``: seconds of
-    the function and of the limit's call before it. ``peaks`` maps the name to an array
+    the function, and of the limit's call before it. ``peaks`` maps the name to an array
     ``[lengths]`` of bytes.
     """
 
@@ -36,7 +36,8 @@ class Growth(Table):
     def milliseconds(self, name: str) -> Array:
         """Return a timed function's median milliseconds, an array ``[lengths]``.
 
-        ``name`` is the function's name; lengths are those of the sequences.
+        ``name`` is the function's name; ``[lengths]`` has an entry for each sequence
+        length.
         """
         return 1e3 * np.median(self.seconds[name][..., 0], -1)
 
@@ -52,15 +53,18 @@ class Growth(Table):
         return Spread.of(own / limit)
 
     def peak(self, name: str, length: int) -> int:
-        """Return a timed function's peak memory in bytes, at one sequence length."""
+        """Return a timed function's peak memory in bytes, at one sequence length.
+
+        ``name`` is the function's name.
+        """
         return int(self.peaks[name][self.lengths.index(length)])
 
     def exponent(self, name: str, of: str) -> float:
         """Return the exponent of the sequence length L in a function's time or memory.
 
-        The exponent is the slope of a line through the measurements on logarithmic
-        axes. ``of`` is ``"time"`` or ``"memory"``. The exponent is NaN for a function
-        that allocates nothing.
+        ``name`` is the function's name, ``of`` is ``"time"`` or ``"memory"``. The
+        exponent is the slope of a line through the measurements on logarithmic axes; it
+        is NaN for the memory of a function that allocates nothing.
         """
         require_choice("of", of, ("time", "memory"))
         values = self.milliseconds(name) if of == "time" else self.peaks[name]
@@ -79,9 +83,9 @@ class Growth(Table):
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the table's column titles, then a row for each timed function.
 
-        Columns are the time in milliseconds, its ratio to the limit's and the peak
-        memory, at the longest length; then the exponents of time and memory. The limit
-        is the function to whose time the others are compared.
+        Columns are the time in milliseconds, its ratio to the limit's time and the peak
+        memory, at the longest length; then the exponents of the length in time and
+        memory. The limit is the function to whose time the others are compared.
         """
         yield "", "ms", f"time / {self.limit}", "peak MB", "time ∝", "memory ∝"
         last = self.lengths[-1]
@@ -127,9 +131,9 @@ def time_growth(
 ) -> Growth:
     """Time several functions at every sequence length, and measure their peak memory.
 
-    ``make_calls(length)`` returns the functions for this length by name; ``limit``
-    names the one to whose time the others are compared. The functions of one length are
-    called in alternation.
+    ``make_calls(length)`` returns the functions for this length, by name; ``limit`` is
+    the name of the function to whose time the others are compared. At each length the
+    functions are called in alternation, ``repeats`` times each.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Summary numbers of timings: ratios of times, and exponents of a size in a time.
+"""Summaries of timings: ratios to a limit's time, and growth of the time with a size.
 
-A ratio is that of a function's time to a limit's; the limit is another function, such
-as a copy.
+The limit is another function, such as a copy, to whose time a function's time is
+compared.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,10 @@ def ratios(
     device: str | torch.device = "cpu",
     repeats: int = 5,
 ) -> dict[str, Spread]:
-    """Return quartiles of each function's time over the limit's, without gradients.
+    """Return quartiles of each function's time over the limit's, by function's name.
 
-    ``limit`` is the function to whose time the others are compared.
+    ``runs`` maps names to the functions, which run without gradients; ``limit`` is the
+    function to whose time theirs are compared.
     """
     with torch.no_grad():
         seconds = alternate(runs, limit, device=torch.device(device), repeats=repeats)
@@ -36,10 +37,11 @@ def time_exponent(
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> tuple[float, float]:
-    """Return the exponent of a size in a function's time, and the standard error.
+    """Return the exponent of a size in a function's time, and its standard error.
 
-    The exponent is the slope of a line through the median times, on logarithmic axes.
-    ``run_at(size)`` makes the function, which runs without gradients.
+    The exponent is the slope of a line through the median times over ``sizes``, on
+    logarithmic axes. ``run_at(size)`` makes the function for a size; it runs without
+    gradients.
 
     Raises
     ------

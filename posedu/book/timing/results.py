@@ -42,7 +42,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Spread":
-        """Return the quartiles of the given values."""
+        """Return the quartiles of an array of numbers."""
         return cls(*np.quantile(values, (0.25, 0.5, 0.75)).tolist())
 
     def __format__(self, spec: str) -> str:
@@ -55,9 +55,10 @@ class Measurement:
 
     ``candidate`` is the function's name, ``task`` what it computes, such as
     ``"forward"``, and ``limit`` the name of the function to whose time its time is
-    compared. ``error`` is the difference from a float64 reference, where it was
-    measured: relative in the Euclidean norm for a rotation and for attention, the
-    largest error of a cosine for a table.
+    compared. ``ratio`` is the quotient of both times, ``bytes_moved`` the bytes that a
+    call reads and writes at least. ``error`` is the difference from a float64
+    reference: relative in the Euclidean norm for a rotation and for attention, the
+    largest error of a cosine for a table; None if it was not measured.
     """
 
     candidate: str
@@ -79,9 +80,9 @@ class Measurement:
 class Timing(SavedTable):
     """Result of timing one encoding: its measurements, and how they were made.
 
-    ``records`` are the measurements. ``made`` has date, device, versions, commit and
-    settings. ``missing`` has the reason for each library or size that was not measured.
-    ``complete`` is false after an interrupt.
+    ``name`` is the encoding's name, ``records`` are the measurements. ``made`` has
+    date, device, versions, commit and settings. ``missing`` maps each library or size
+    that was not measured to the reason. ``complete`` is false after an interrupt.
     """
 
     name: str
@@ -93,7 +94,8 @@ class Timing(SavedTable):
     def select(self, **fields: Any) -> list[Measurement]:
         """Return the measurements whose fields have the given values.
 
-        An example is ``select(task="forward", length=2048)``.
+        An example is ``select(task="forward", length=2048)``; without arguments all
+        measurements are returned.
         """
         return [
             record
@@ -111,11 +113,11 @@ class Timing(SavedTable):
         missing: Mapping[str, str] = NOTHING,
         **settings: Any,
     ) -> "Timing":
-        """Return a timing result without measurements yet, with its provenance.
+        """Return an encoding's timing result with provenance, without measurements yet.
 
-        Provenance is date, device, versions, commit and ``settings``. ``libraries`` are
-        the published libraries that are timed, too; ``missing`` has the reasons why
-        others are not.
+        ``name`` is the encoding's name. Provenance is date, device, seed, versions,
+        commit and ``settings``. ``libraries`` are the published libraries that are also
+        timed; ``missing`` maps each library that is not timed to the reason.
         """
         made = provenance(device, seed, libraries) | {"method": METHOD}
         return cls(name, made | settings, missing=dict(missing))
@@ -200,8 +202,11 @@ class Timing(SavedTable):
         libraries with the reasons.
         """
         made = self.made
+        title = self.name.capitalize()
+        if self.name in CATALOG:
+            title = CATALOG[self.name].title
         text = (
-            f"{CATALOG[self.name].title} on {made['device']}, {made['threads']} "
+            f"{title} on {made['device']}, {made['threads']} "
             f"thread(s), torch {made['versions']['torch']}, {made['date']}: median "
             "[quartiles]"
         )
@@ -228,10 +233,11 @@ def compare(
 ) -> list[Measurement]:
     """Time functions and a limit in alternation; return a measurement of each function.
 
-    The limit is the function to whose time the others are compared; ``candidates`` are
-    the others by name. A measurement has times and peak memory. ``errors`` has each
-    function's error, and ``bytes_moved`` is the number of bytes that a call reads and
-    writes at least; both are stored in the measurements.
+    ``candidates`` maps names to the functions; the limit is the function to whose time
+    theirs are compared, ``limit_name`` its name. ``task`` says what the functions
+    compute, such as ``"forward"``. A measurement has times and peak memory, and stores
+    ``length``, ``d``, ``dtype``, each function's error (None without ``errors``) and
+    ``bytes_moved``, the number of bytes that a call reads and writes at least.
     """
     require_dimension("repeats", repeats, 1)
     gc.collect()  # nothing else frees graphs with checkpoints
@@ -266,10 +272,10 @@ def collect(
     """Measure every cell (length, head dimension, dtype); save the result after each.
 
     ``measure(length, d, dtype)`` yields a cell's measurements, which are added to
-    ``result``. An interrupted run is saved, too. A cell for which the device has too
-    little memory is recorded as missing. With ``keep``, the result in ``save_to`` is
-    returned as it is if it is complete and was made with the same settings, device,
-    commit and versions.
+    ``result``. ``save_to`` is the result's file; None saves nothing. An interrupted run
+    is saved, too. A cell for which the device has too little memory is recorded as
+    missing. With ``keep``, the result in ``save_to`` is returned as it is if it is
+    complete and was made with the same settings, device, commit and versions.
     """
     names = {cell: _name(*cell) for cell in cells}
     result.made["cells"] = [*names.values()]

@@ -1,7 +1,7 @@
 """Comparison of RoPE with published libraries, and goals for its time.
 
-Results are those of :func:`posedu.book.timing.peers.time_rope`; all times are ratios to
-a copy's.
+Results are made by :func:`posedu.book.timing.peers.time_rope`; all times are ratios to
+the time of a copy of q and k.
 """
 
 from collections.abc import Iterator
@@ -25,6 +25,7 @@ class RoPEComparison(Table):
 
     A cell is a dtype, a length and a head dimension. Eager calls are compared with
     eager ones and compiled calls with compiled ones; each allocates its result.
+    ``stored`` is the timing result with the measurements.
     """
 
     stored: Timing
@@ -45,7 +46,7 @@ class RoPEComparison(Table):
         return [name for name in LIBRARIES if name not in self.stored.missing]
 
     def ratio(self, candidate: str, mode: str, cell: Cell) -> float:
-        """Return the median time of one RoPE over a copy's time, in a cell.
+        """Return the median ratio of one RoPE's time to a copy's time, in a cell.
 
         ``candidate`` is a library's name, or ``"posedu, half"`` or ``"posedu,
         interleaved"``; ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a
@@ -62,7 +63,7 @@ class RoPEComparison(Table):
         """Return the fastest library's time over a copy's, and its name, in one cell.
 
         ``mode`` is ``"eager"`` or ``"compiled"``. A cell is a dtype, a length and a
-        head dimension.
+        head dimension. At least one library must have been installed.
         """
         return min((self.ratio(name, mode, cell), name) for name in self.libraries)
 
@@ -161,7 +162,8 @@ class Goal:
     """Upper limit for RoPE's time over a copy's time, for a dtype and a mode.
 
     ``mode`` is the end of a timed function's name: eager (empty) or compiled, with a
-    new result or one written into a buffer. The goal is for each of the ``lengths``.
+    new result or one written into a buffer. ``limit`` is the largest ratio of the
+    times, for each of the sequence lengths ``lengths``.
     """
 
     dtype: str

@@ -1,6 +1,6 @@
 """Timing of attention's routes (its implementations), relative to matrix products.
 
-The products are those that attention itself consists of.
+The products are the matrix products of which attention itself consists.
 """
 
 from collections.abc import Mapping, Sequence

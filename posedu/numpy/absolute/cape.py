@@ -82,7 +82,8 @@ def draw_cape(
     Each of the ``rows`` sequences has a shift Δ, uniform in ±``max_shift``, and a scale
     λ with ln λ uniform in ±ln ``max_scale``; each token has a jitter ε, uniform in
     ±``max_jitter``. The paper gives the jitter in steps from token to token: where
-    positions are in seconds, multiply the jitter by the seconds of a step.
+    positions are in seconds, multiply the jitter by the seconds of a step. ``rng`` is
+    the source of randomness.
 
     Returns
     -------
@@ -122,9 +123,11 @@ def require_rows(
 ) -> None:
     """Raise unless random numbers have shapes that fit ``positions``.
 
-    Both dictionaries hold arrays of random numbers by argument name. An array of
-    ``of_rows`` is one number or ``[rows, 1]``: a number for each sequence. An array of
-    ``of_tokens`` is one number, ``[tokens]`` or ``[rows, tokens]``.
+    Positions are ``[tokens]`` or ``[rows, tokens]``. Both dictionaries hold arrays of
+    random numbers by argument name. An array of ``of_rows`` is one number or ``[rows,
+    1]``: a number for each sequence. An array of ``of_tokens`` is one number,
+    ``[tokens]`` or ``[rows, tokens]``. All must agree on the number of rows, which may
+    also be 1.
     """
     if positions.ndim not in (1, 2):
         raise ValueError(

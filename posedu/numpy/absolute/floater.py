@@ -36,7 +36,7 @@ def runge_kutta(
 
     The step goes from ``time`` to ``time + step``. The tableau ``"classical"`` has its
     stages at 0, 1/2, 1/2 and 1 of the step, ``"3/8"`` at 0, 1/3, 2/3 and 1.
-    torchdiffeq, and so the code of arXiv 2003.09229, calls the latter "rk4". Equation
+    torchdiffeq, and so the code of arXiv 2003.09229, calls ``"3/8"`` "rk4". Equation
     ``def-floater-step``.
 
     Raises
@@ -132,9 +132,10 @@ def _solution(
 ) -> Array:
     """Solve p' = h(t, p) up to each position, by whole steps and a shorter last one.
 
-    p' = h(t, p) is FLOATER's differential equation, with the time t. The steps begin at
-    0. ``step`` is the length of a whole step; ``steps`` of them lead from a whole
-    position to the next.
+    p' = h(t, p) is FLOATER's differential equation, with the time t. The steps begin
+    with the state ``start`` at time 0; ``tableau`` names the Runge–Kutta coefficients.
+    ``step`` is the time of a whole step; ``steps`` of them lead from a whole position
+    to the next.
     """
     count = np.abs(positions) * steps
     whole = np.floor(count)
@@ -163,7 +164,8 @@ def released_field(
     """The function h(t, p) in the code of arXiv 2003.09229: an MLP with one ReLU layer.
 
     Both layers of the MLP read the time t as their last input feature. Equation
-    ``def-floater-field``.
+    ``def-floater-field``. ``inner`` and ``outer`` are the weights of the MLP's two
+    layers, whose biases are ``inner_bias`` and ``outer_bias``.
 
     Raises
     ------

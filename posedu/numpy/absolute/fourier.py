@@ -199,7 +199,10 @@ def embed_fourier_learned(
 
 
 def require_groups(groups: int, frequencies: Float[Array, "..."]) -> None:
-    """Raise unless ``groups`` is a positive integer, 1 if frequencies are numbers."""
+    """Raise unless ``groups`` is a positive integer, 1 if frequencies are numbers.
+
+    Frequencies are numbers, not vectors, if their array has one axis.
+    """
     if isinstance(groups, bool) or not isinstance(groups, int | np.integer):
         raise TypeError(f"groups must be an integer, got {groups!r}")
     if groups < 1 or (groups > 1 and frequencies.ndim == 1):
@@ -260,6 +263,10 @@ def _require_frequencies(frequencies: Array) -> Array:
 
 
 def _divisor(amplitude: FourierAmplitude, pairs: int) -> float:
-    """Return the divisor of the features: 1, √pairs or √(2 pairs), by ``amplitude``."""
+    """Return the divisor of the features: 1, √pairs or √(2 pairs).
+
+    ``amplitude`` is ``"one"``, ``"pairs"`` or ``"features"``, in this order; ``pairs``
+    is the number of (cosine, sine) pairs.
+    """
     require_choice("amplitude", amplitude, FourierAmplitude)
     return float({"one": 1, "pairs": pairs, "features": 2 * pairs}[amplitude]) ** 0.5

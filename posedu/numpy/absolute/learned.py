@@ -126,8 +126,8 @@ def embed_random(
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each input vector a fixed random vector of its position.
 
-    ``table`` is the result of :func:`random_table`; other arguments and errors as
-    :func:`embed_learned`. A position outside the table is refused. Equation
+    ``table``, of :func:`random_table`, has a row for each position; other arguments and
+    errors as :func:`embed_learned`. A position outside the table is refused. Equation
     ``def-random``.
     """
     return embed_learned(x, positions, table=table, beyond="raise")
@@ -136,7 +136,7 @@ def embed_random(
 def random_table(rows: int, d: int, *, std: float, seed: int) -> Float[Array, "rows d"]:
     """Table of independent normal numbers with mean 0 and standard deviation ``std``.
 
-    Equation ``def-random``.
+    Equation ``def-random``. There are ``rows`` positions, with ``d`` numbers each.
 
     Raises
     ------

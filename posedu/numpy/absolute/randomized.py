@@ -70,8 +70,9 @@ def draw_randomized(
     """Draw ``tokens`` different integers below ``limit`` for each of several sequences.
 
     There are ``rows`` sequences. The integers are at least 0, and all sets of them are
-    equally probable. The result is a dictionary with the argument ``sample`` of
-    :func:`randomized`. Equation ``def-randomized``.
+    equally probable. Returned is a dictionary with the argument ``sample`` of
+    :func:`randomized`. Equation ``def-randomized``. ``rng`` is the source of
+    randomness.
 
     Raises
     ------
@@ -86,7 +87,10 @@ def draw_randomized(
 
 
 def require_integers(name: str, given: object) -> Int[Array, "..."]:
-    """Return ``given`` as int64 if it holds integers below 2⁵³ in size, else raise."""
+    """Return ``given`` as int64 if it holds integers below 2⁵³ in size, else raise.
+
+    ``name`` is the argument's name in error messages.
+    """
     array = as_array(name, given)
     if array.size == 0 and not isinstance(given, np.ndarray):
         array = array.astype(np.int64)

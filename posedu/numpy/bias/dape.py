@@ -112,8 +112,10 @@ def dape(
 def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -> Hooks:
     """Return the hooks (an encoding's functions) that give the bias B of :func:`dape`.
 
-    They are ``over`` itself, or those of the encoding that ``over`` names; ``options``
-    are the keywords ``over_…`` of a named encoding.
+    They are ``over`` itself, or the hooks of the encoding that ``over`` names; if
+    ``over`` is ``None``, hooks without a bias. ``heads`` is the number of query heads;
+    ``options`` are the keywords ``over_…`` of a named encoding. Hooks that do more than
+    a bias and a scale are refused.
     """
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
@@ -134,9 +136,9 @@ def _counted(
 ) -> Bool[Array, "queries wider"]:
     """Mask of the (query, key) pairs at which f's hidden units are not set to 0.
 
-    f is DAPE's network. These are the pairs that the attention mask ``mask`` allows,
-    with ``edges="code"`` all later keys, too. The result has kernel // 2 keys more on
-    both sides.
+    f is DAPE's network. The mask is true at the pairs that the attention mask ``mask``
+    allows and, with ``edges="code"``, at all later keys, too. It has kernel // 2 keys
+    more on both sides, where ``kernel`` is the width of f in keys.
     """
     counted = _widened(mask, kernel // 2)
     if edges == "code":

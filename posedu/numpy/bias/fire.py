@@ -28,9 +28,9 @@ def fire_inputs(
 ) -> Float[Array, "*shape"]:
     """The input of FIRE's MLP for each offset: ψ(i − j) / (ψ(max(ℓ, i)) + ε).
 
-    ℓ is the threshold, i is the position of the query, j that of the key, and ψ(t) =
-    log(1 + abs(c t)) (arXiv 2310.04418 §3). The input is in [0, 1] for every key from
-    position 0 up to the query (``eq-fire-bounded``).
+    ℓ is the threshold, i is the position of the query, j the position of the key, and
+    ψ(t) = log(1 + abs(c t)) (arXiv 2310.04418 §3). The input is in [0, 1] for every key
+    from position 0 up to the query (``eq-fire-bounded``).
 
     Parameters
     ----------
@@ -147,7 +147,10 @@ def fire(
 
 
 def _number(name: str, value: Array | float) -> Array:
-    """Return ``value`` as an array without axes if it is one finite number."""
+    """Return ``value`` as an array without axes if it is one finite number, else raise.
+
+    ``name`` is the argument's name in error messages.
+    """
     value = as_array(name, value)
     whole = value.dtype.kind in "iu"
     value = require_floats(name, value.astype(np.float64) if whole else value)

@@ -58,7 +58,11 @@ def kerple_power_bias(
 
 
 def _positive(name: str, value: PerHead | float, t: Array) -> Array:
-    """Return ``value``, shaped to broadcast with distances ``t``, if it is positive."""
+    """Return ``value``, shaped to broadcast with distances ``t``, if it is positive.
+
+    ``value`` is one number, or ``[heads]``, which gets an axis of size 1 for each axis
+    of ``t``. Other values raise a ``ValueError``, in which ``name`` names them.
+    """
     value = np.asarray(value, dtype=float)
     if value.ndim > 1 or not (np.isfinite(value) & (value > 0)).all():
         raise ValueError(
@@ -69,7 +73,11 @@ def _positive(name: str, value: PerHead | float, t: Array) -> Array:
 
 
 def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
-    """Return ``value``, shaped to broadcast with distances; raise unless in (0, 2]."""
+    """Return ``value``, shaped to broadcast with distances; raise unless in (0, 2].
+
+    ``value`` is one number, or ``[heads]``, which gets an axis of size 1 for each axis
+    of the distances ``t``. ``name`` is the argument's name in error messages.
+    """
     if (np.asarray(value) > 2).any():
         raise ValueError(f"{name} must be at most 2, got {value}")
     return _positive(name, value, t)
@@ -93,7 +101,8 @@ def kerple_log(
     log_r1, log_r2
         Parameters of the bias −r1 log(1 + r2 t) of the distance t.
     logit_r3
-        Exponent of the form with three parameters, −r1 log(1 + r2 t^r3).
+        Exponent of the form with three parameters, −r1 log(1 + r2 t^r3). Default
+        ``None``: r3 = 1.
     scaling
         Terms divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
         products alone (the authors' code).
@@ -136,8 +145,8 @@ def kerple_power(
     log_r1, logit_r2
         Parameters of the bias −r1 t^r2 of the distance t: r = e^log_r, r = 2σ(logit_r).
     log_r3, logit_r4
-        Parameters of the form with a weight, where the products of queries and keys are
-        multiplied by e^(−r3 t^r4).
+        Parameters of the form with a weight (default ``None``: no weight), where the
+        products of queries and keys are multiplied by e^(−r3 t^r4).
     scaling
         See :func:`kerple_log`.
 

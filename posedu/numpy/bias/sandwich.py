@@ -70,7 +70,7 @@ def sandwich(
         ``"kept"``: the sum as it is, width/2 at distance 0. ``"zero"``: width/2 is
         subtracted, as in NeMo's code; softmax ignores the difference.
     compression
-        The largest ratio, that of the last head. Default 8.
+        The ratio of the last head, which is the largest. Default 8.
 
     Returns
     -------

@@ -56,8 +56,9 @@ def t5_buckets(
 def _starts(single: int, distance: int) -> list[int]:
     """The smallest distance in each bucket of one side (keys before or after a query).
 
-    After the e = ``single`` buckets of one distance each, the t-th bucket starts at the
-    first n ≥ e (distance/e)^(t/e): the first with n^e e^t ≥ e^e distance^t.
+    After the e = ``single`` buckets of one distance each, on a logarithmic scale that
+    ends at ``distance``, the t-th bucket starts at the first n ≥ e (distance/e)^(t/e):
+    the first with n^e e^t ≥ e^e distance^t.
     """
     starts, n, e = list(range(single)), single, single
     for t in range(e):

@@ -26,6 +26,8 @@ def contextual_positions(
     p_ij = Σ σ(gate logit of i and l) over l = j … i, at most ``largest`` (arXiv
     2405.18719). Equation ``def-cope-position``. The last query has the position of the
     last key; gates of keys after a query, or not in ``mask``, count as 0.
+    ``gate_logits`` holds the gate logit of each query and key; without ``mask`` no gate
+    is left out but those of later keys.
 
     Raises
     ------
@@ -76,7 +78,11 @@ def interpolated_vectors(
 
 
 def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
-    """Return ``positions`` as float64 if all are in 0 … npos − 1, else raise."""
+    """Return ``positions`` as float64 if all are in 0 … npos − 1, else raise.
+
+    ``npos`` is a tuple whose first number is the number of positions with a vector; an
+    empty tuple allows none.
+    """
     positions = require_floats("positions", positions)
     largest = npos[0] - 1 if npos else -1
     outside = ~((positions >= 0) & (positions <= largest))
@@ -88,10 +94,11 @@ def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
 
 
 def _columns(table: Array, index: Array) -> Array:
-    """Return columns of CoPE's ``table`` of vectors, those at ``index``.
+    """Return columns of CoPE's ``table`` of vectors, those at the indices ``index``.
 
-    ``table`` is one for all heads, ``[d, npos]``, or one for each head:
-    ``[heads, d, npos]``.
+    ``table`` is one for all heads, ``[d, npos]``, or one for each head: ``[heads, d,
+    npos]``. ``index`` holds whole positions, ``[…, queries, keys]``; the columns are
+    along a new last axis.
     """
     if table.ndim == 2:
         return table.T[index]

@@ -64,7 +64,10 @@ def forget_bias(
 
 
 def require_log_gates(log_gates: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Return ``log_gates`` as float64 if they are logarithms of gates, else raise."""
+    """Return ``log_gates`` as float64 if all are finite and at most 0, else raise.
+
+    They are logarithms of gates, which are in (0, 1]; the last axis is that of tokens.
+    """
     log_gates = require_floats("log_gates", log_gates)
     if log_gates.ndim == 0:
         raise ValueError("log_gates must be [..., tokens], got a single number")
@@ -143,8 +146,10 @@ def fox_pro(
     Weights are ``[out, in]`` as in PyTorch; optional ones may be ``None``. The block
     applies, in this order: shift of keys and values by a token, norm of queries and
     keys, attention, output norm, output gate (``"sigmoid"``, the paper, or ``"silu"``,
-    which the authors' code has too; ``None`` allows none), output projection. Equation
-    ``def-fox-pro``.
+    which the authors' code has too; ``None`` for no gate), output projection. Equation
+    ``def-fox-pro``. A step whose arrays are ``None`` is left out. The forget gates have
+    the parameters ``encoding_gate_weight`` and ``encoding_gate_bias``;
+    ``out_gate_weight`` belongs to the output gate, ``o_gain`` to the output norm.
 
     Raises
     ------
@@ -187,7 +192,8 @@ def fox_pro(
 def _require_block(given: dict[str, Array]) -> None:
     """Raise unless the arrays of :func:`fox_pro` are floats of shapes that fit.
 
-    ``given`` holds the arrays by their names.
+    ``given`` holds the arrays by their names; the sizes are those of ``x`` and
+    ``encoding_gate_bias``.
     """
     x, b = np.shape(given["x"]), np.shape(given["encoding_gate_bias"])
     if len(x) != 2 or len(b) != 1 or not b[0] or x[1] % b[0]:
@@ -217,6 +223,7 @@ def _shift(
 ) -> Float[Array, "heads tokens d"]:
     """Mix each token's vector with the previous token's, which has the weight α.
 
+    ``t`` holds the vectors. ``alpha`` holds α, from 0 to 1, for each head and token.
     The first token's vector is mixed with zeros.
     """
     before = np.concatenate((np.zeros_like(t[:, :1]), t[:, :-1]), axis=1)
@@ -231,7 +238,11 @@ def sigmoid(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def rms_norm(
     x: Float[Array, "heads tokens d"], gain: Float[Array, "heads d"], *, eps: float
 ) -> Float[Array, "heads tokens d"]:
-    """RMS norm: divide each vector by its root mean square, multiply by its gain."""
+    """RMS norm: divide each vector by its root mean square, multiply by its gain.
+
+    ``gain`` has a factor for each feature of each head; ``eps`` is added to the mean
+    square.
+    """
     size = np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps)
     return x / size * gain[:, None]
 
@@ -241,9 +252,10 @@ def constant_gate_bias(
 ) -> Float[Array, "heads"]:
     """FoX's constant gate bias b of each head: σ(b) = e^(−1/T) for a time scale T.
 
-    The T of the heads are spaced evenly in log T, from ``shortest`` to ``longest``.
-    These are the authors' data-independent and fixed gates (arXiv 2503.02130). A head
-    with such a gate is ALiBi with slope 1/T. Equation ``eq-fox-alibi``.
+    The T of the heads, in tokens, are spaced evenly in log T, from ``shortest`` (the
+    first head's) to ``longest``. These are the authors' data-independent and fixed
+    gates (arXiv 2503.02130). A head with such a gate is ALiBi with slope 1/T. Equation
+    ``eq-fox-alibi``.
     """
     require_dimension("heads", heads, 1)
     require_times(shortest, longest)

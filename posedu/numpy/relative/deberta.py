@@ -61,11 +61,10 @@ def deberta_rows(
 def _ends(single: int, distance: int) -> list[int]:
     """The largest distance of each of DeBERTa's table rows on one side of a query.
 
-    A side is the keys before a query, or those after it.
-
-    With m = ``single`` rows of one distance each and m r = distance − 1, the t-th row
-    after them ends at the last n ≤ m r^(t/(m−1)): the last with
-    n^(m−1) m^t ≤ (distance−1)^t m^(m−1).
+    A side is the keys before a query, or those after it. These are the rows beyond the
+    m = ``single`` rows of one distance each; they end on a logarithmic scale up to
+    ``distance`` − 1. With m r = distance − 1, the t-th of them, t = 0 … m − 1, ends at
+    the last n ≤ m r^(t/(m−1)): the last with n^(m−1) m^t ≤ (distance−1)^t m^(m−1).
     """
     ends, n, m = [], single, single
     for t in range(m):
@@ -100,7 +99,7 @@ def deberta(
         P, ``[2 span, d_model]``: shared by all layers in DeBERTa.
     query_weight, key_weight
         The projections of all heads, ``[heads · d, d_model]``: the layer's own for P
-        (v1), or those of its queries and keys (v2 and v3).
+        (v1), or the layer's projections of queries and keys (v2 and v3).
     rows, distance
         See :func:`deberta_rows`.
     index

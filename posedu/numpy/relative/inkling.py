@@ -24,7 +24,7 @@ def log_temperature(
     """Inkling's temperature of a query at each position i, which multiplies its logits.
 
     The temperature is 1 + α ln max(1, (i + 1) / floor), and 1 if ``floor`` is ``None``.
-    Equation ``def-inkling-tau``.
+    Equation ``def-inkling-tau``. ``alpha`` is α.
 
     Raises
     ------

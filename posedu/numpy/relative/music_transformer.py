@@ -79,7 +79,11 @@ def music_transformer(
     require_choice("beyond", beyond, BeyondOffsets)
 
     def near(tokens: Tokens, numbers: Array) -> Array:
-        """Replace ``numbers`` by 0 at keys whose offset has no vector in the table."""
+        """Replace ``numbers`` by 0 at keys whose offset has no vector in the table.
+
+        ``numbers`` are ``[heads, queries, keys]``. With ``beyond="clip"`` every offset
+        has a vector, and nothing is replaced.
+        """
         steps = np.floor(tokens.distances)
         has_one = (beyond == "clip") | ((steps >= 0) & (steps < table_length))
         return np.where(has_one, numbers, 0.0)

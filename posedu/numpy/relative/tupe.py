@@ -46,8 +46,8 @@ def tupe(
     first_token
         ``"numbers"``: position 0 is untied by two trained numbers (the paper).
         ``"rows"``: by the correlation of a further row, the table's first, with itself,
-        and by that of p_0 with itself (the authors' code). ``"tied"``: position 0 is
-        treated like any other (the paper's ablation).
+        and by the correlation of p_0 with itself (the authors' code). ``"tied"``:
+        position 0 is treated like any other (the paper's ablation).
     first
         The two numbers θ₁ and θ₂ of each head, for ``first_token="numbers"``.
     query_bias, key_bias
@@ -132,7 +132,8 @@ def project(
 ) -> Float[Array, "rows features"]:
     """Apply a linear map to each row (vector) of ``x``: x · weightᵀ + bias.
 
-    ``name`` names the weight and the bias in error messages.
+    If ``bias`` is ``None``, nothing is added. ``name`` says in error messages which map
+    the weight and the bias belong to.
 
     Raises
     ------
@@ -159,7 +160,7 @@ def project(
 def by_head(
     rows: Float[Array, "rows features"], heads: int, d: int
 ) -> Float[Array, "heads rows d"]:
-    """Split the features of each row among the heads.
+    """Split the features of each row among the heads, ``d`` features for each.
 
     Raises
     ------
@@ -177,7 +178,10 @@ def by_head(
 def require_heads_of(
     name: str, numbers: Float[Array, "heads n"], heads: int, n: int | None = None
 ) -> Float[Array, "heads n"]:
-    """Return ``numbers`` as float64; raise unless they are [heads, n] (None: any n)."""
+    """Return ``numbers`` as float64; raise unless they are [heads, n] (None: any n).
+
+    ``name`` is their name in error messages.
+    """
     numbers = require_floats(name, numbers)
     if numbers.ndim != 2 or len(numbers) != heads or n not in (None, numbers.shape[1]):
         wanted = f"[{heads}, {'buckets' if n is None else n}]"
@@ -189,7 +193,11 @@ def require_heads_of(
 
 
 def _rows(positions: Float[Array, "tokens"], most: int) -> Int[Array, "tokens"]:
-    """Return positions rounded down, as table row indices; raise if not < ``most``."""
+    """Return positions rounded down, as table row indices; raise if not < ``most``.
+
+    ``most`` is the number of positions in the table. Positions below 0 are refused,
+    too.
+    """
     if positions.ndim != 1:
         raise ValueError(
             "positions must be one number for each token, got shape "

@@ -28,7 +28,8 @@ def axial_frequencies(
         ``"concatenated"``: the pairs of the first axis, then those of the next (the
         authors' code). ``"alternating"``: pair axes·t + k has axis k (the paper).
     base
-        Default 100 (the paper); Qwen2-VL's image encoder uses 10000.
+        Base of the frequencies. Default 100 (the paper); Qwen2-VL's image encoder uses
+        10000.
     axes
         Number of coordinates. Default 2.
 
@@ -57,8 +58,8 @@ def axial(
     """Rotate each pair of queries' or keys' features by its coordinate, as axial RoPE.
 
     arXiv 2403.13298 Eq. 12–13: :func:`mixed` with :func:`axial_frequencies`, so that
-    each pair depends on one axis. Arguments and errors as these two functions. Equation
-    ``def-axial``.
+    each pair depends on one axis. For arguments and errors see these two
+    functions. Equation ``def-axial``.
     """
     x = require_floats("x", x)
     f = axial_frequencies(x.shape[-1], order=order, base=base, axes=axes)

@@ -42,7 +42,7 @@ def kept_frequencies(
     length
         Training length.
     base
-        Default 10000.
+        Base of the frequencies. Default 10000.
 
     Raises
     ------
@@ -209,10 +209,11 @@ def _table_for(
     sin_coefficients: Float[Array, "*heads kept series"],
     **series: Any,
 ) -> tuple[Float[Array, "*table places pairs"], Float[Array, "*table places pairs"]]:
-    """Return FoPE's cosine and sine series for every head of ``x``.
+    """Return FoPE's cosine and sine series for every head of ``x`` at ``positions``.
 
-    Coefficients of fewer heads are repeated. ``series`` are further arguments of
-    :func:`fope_table`.
+    Coefficients of fewer heads than ``x`` has are repeated. ``series`` are further
+    arguments of :func:`fope_table`. If coefficients have no axis of heads, neither have
+    the series.
     """
     c = require_floats("cos_coefficients", cos_coefficients)
     s = require_floats("sin_coefficients", sin_coefficients)

@@ -113,7 +113,10 @@ def require_generators(
 
 
 def require_block_size(block: int, blocks: Float[Array, "*shape"]) -> None:
-    """Raise unless the matrices ``blocks`` are ``block`` × ``block``."""
+    """Raise unless the matrices ``blocks`` are ``block`` × ``block``.
+
+    ``blocks`` is an array whose last two axes are those of a matrix.
+    """
     block = require_dimension("block", block, 1)
     if np.shape(blocks)[-2:] != (block, block):
         raise ValueError(
@@ -241,7 +244,7 @@ def normal_form(
 def _planes(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """Orthogonal basis of which columns 2n, 2n + 1 span a plane that ``a`` rotates.
 
-    Columns that ``a`` maps to 0 are last.
+    ``a`` is a skew matrix. Columns that ``a`` maps to 0 are last.
     """
     from scipy.linalg import schur  # slow to import, and only this function needs it
 

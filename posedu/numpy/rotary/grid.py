@@ -9,7 +9,7 @@ Array = np.ndarray
 
 
 def grid(*counts: int, coordinates: GridCoordinates) -> Float[Array, "tokens axes"]:
-    """Positions, as coordinates, of all cells of a grid; the first one runs fastest.
+    """Positions of all cells of a grid; the first coordinate runs fastest.
 
     ``grid(width, height)`` are the (x, y) of an image's patches, row by row.
 

@@ -61,7 +61,11 @@ def inverse_camera_matrix(
 
 
 def image_frequencies(image_dim: int) -> Float[Array, "pairs 2"]:
-    """GTA's frequency vectors for image coordinates: 2π, π, π/2, … for u, then v."""
+    """GTA's frequency vectors for image coordinates: 2π, π, π/2, … for u, then v.
+
+    ``image_dim`` is the number of features that the image coordinates (u, v) transform,
+    a multiple of 4; there is a vector for each pair of them.
+    """
     octaves = 2 * np.pi * 2.0 ** -np.arange(image_dim // 4)
     return np.kron(np.eye(2), octaves[:, None])
 

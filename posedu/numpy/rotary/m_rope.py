@@ -97,7 +97,7 @@ def m_rope(
         See :func:`posedu.numpy.rotary.pairs`. Qwen's is ``"half"``, ERNIE's
         ``"interleaved"``.
     base
-        Default 10000, RoPE's.
+        Base of the frequencies. Default 10000, RoPE's.
 
     Returns
     -------

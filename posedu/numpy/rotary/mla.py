@@ -109,14 +109,18 @@ _ARRAYS = (
 def rms_norm(
     x: Float[Array, "tokens n"], gain: Float[Array, "n"], *, eps: float = 1e-6
 ) -> Float[Array, "tokens n"]:
-    """RMS norm: divide each vector by its root mean square, multiply by the gains."""
+    """RMS norm: divide each vector by its root mean square, multiply by the gains.
+
+    ``gain`` has a factor for each feature; ``eps`` is added to the mean square.
+    """
     return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * gain
 
 
 def _require_shapes(given: dict[str, Array], heads: int) -> tuple[int, int]:
-    """Return a head's numbers of features with and without RoPE; check all shapes.
+    """Return a head's numbers of features with RoPE and without RoPE, in this order.
 
-    ``given`` holds the arrays of :func:`mla` by their names.
+    Raise unless all shapes fit. ``given`` holds the arrays of :func:`mla` by their
+    names, ``heads`` is the number of heads.
     """
     for name, array in given.items():
         if array.ndim != (1 if name.endswith("gain") else 2):

@@ -53,7 +53,7 @@ def ntk_dynamic(
     Parameters
     ----------
     frequencies
-        As of :func:`ntk`.
+        RoPE's frequencies of the pairs, fastest first, as for :func:`ntk`.
     factor
         f. 1 gives the paper's s = max(1, l/L) (arXiv 2309.00071 §3.3); transformers
         takes the configuration's ``factor``, with which s grows f times as fast.

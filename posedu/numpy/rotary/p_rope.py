@@ -15,8 +15,8 @@ def p_rope(
     """RoPE's frequencies with all but the fastest ``share`` of them set to 0.
 
     arXiv 2410.06205; transformers calls p-RoPE ``proportional``. p-RoPE is not partial
-    rotation: the frequencies that stay are those of the whole head, base^(−2p/d), not
-    squeezed into fewer pairs.
+    rotation: the frequencies that stay are base^(−2p/d), with the dimension d of the
+    whole head, not with the number of features that are rotated.
 
     Parameters
     ----------

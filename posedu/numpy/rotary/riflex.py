@@ -29,10 +29,8 @@ def riflex(
         Number of full turns of the pair within ``tested``: 1 in the paper, 0.9 in the
         published code.
 
-    Returns
-    -------
-    float64 array ``[pairs]``: 2π·turns/tested for the pair, the others as they were.
-    Equation ``def-riflex``.
+    Returns ------- float64 array ``[pairs]``: 2π·turns/tested for the pair, the given
+    frequency for every other pair. Equation ``def-riflex``.
 
     Raises
     ------

@@ -154,7 +154,8 @@ def rope_dense(
 ) -> Float[Array, "tokens d"]:
     """Rotate each token's features by RoPE's dense d × d matrix, for use in proofs.
 
-    The vectors equal those of :func:`rope`, but at a cost of O(tokens · d²).
+    The vectors equal those of :func:`rope`, but at a cost of O(tokens · d²). Arguments
+    and errors as :func:`rope` and :func:`rotation`.
     """
     x = require_floats("x", x)
     if x.ndim != 2:
@@ -170,7 +171,10 @@ def rope_dense(
 def to_complex(
     x: Float[Array, "*batch d"], *, layout: Layout
 ) -> Complex[Array, "*batch pairs"]:
-    """Return each pair (a, b) of features as the complex number a + ib."""
+    """Return each pair (a, b) of features as the complex number a + ib.
+
+    ``layout`` says which features form a pair; see :func:`pairs`.
+    """
     x = require_floats("x", x)
     if x.ndim == 0:
         raise ValueError("x must be [..., d], got a single number")
@@ -251,10 +255,11 @@ def decay_bound(
     """RoPE's decay bound B(r) at each offset r: mean modulus of partial sums of phases.
 
     r is query position minus key position, ω_p the frequency of pair p. The phases are
-    e^{i r ω_p}, and the sums those of the first 1, …, d/2 of them. A RoPE score at
+    e^{i r ω_p}, and the sums are over the first 1, …, d/2 phases. A RoPE score at
     offset r has modulus at most d/2 · B(r) times the largest modulus of h_{p+1} − h_p,
     where h_p are the products of query and key pairs as complex numbers, and 0 after
-    the last (arXiv 2104.09864 §3.4.3). Equation ``eq-rope-decay``.
+    the last (arXiv 2104.09864 §3.4.3). Equation ``eq-rope-decay``. ``d`` and ``base``
+    give RoPE's frequencies ω_p = base^(−2p/d).
     """
     omega = geometric(d, base=base)
     phase = np.exp(1j * require_positions(offsets, "offsets")[..., None] * omega)

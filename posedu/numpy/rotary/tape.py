@@ -124,7 +124,8 @@ def rotate_by_blocks(
 
     A position block is a matrix for each token, head and pair. The pair becomes r
     features, which stand where ``layout`` has the features of a pair; see
-    :func:`posedu.numpy.rotary.pairs`. Equation ``def-tape-turn``.
+    :func:`posedu.numpy.rotary.pairs`. Equation ``def-tape-turn``. ``blocks`` is
+    ``[tokens, heads, pairs, r, 2]``.
 
     Raises
     ------
@@ -238,7 +239,10 @@ def tape(
 
 
 def _silu(z: Array) -> Array:
-    """The SiLU z σ(z), where σ is the logistic function, without overflow."""
+    """The SiLU z σ(z), where σ is the logistic function, without overflow.
+
+    ``z`` holds floats of any shape.
+    """
     small = np.exp(-np.abs(z))
     return z * np.where(z > 0, 1.0, small) / (1.0 + small)
 

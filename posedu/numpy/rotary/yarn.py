@@ -64,8 +64,8 @@ def yarn(
     ------
     TypeError, ValueError
         Frequencies that are not floating, not finite or not in a row, for the ramp by
-        index also such that are not geometric; numbers that are not above 0; ``slow``
-        above ``fast``; an unknown ``ramp``.
+        index also frequencies that do not fall by a constant ratio; numbers that are
+        not above 0; ``slow`` above ``fast``; an unknown ``ramp``.
     """
     require_positive("factor", factor)
     require_positive("trained", trained)
@@ -97,9 +97,11 @@ def _by_index(
 ) -> Float[Array, "pairs"]:
     """YaRN's γ of each pair, linear in the index between ``fast`` and ``slow`` turns.
 
-    γ is the share of RoPE's own frequency that a pair keeps. r full turns in the
-    training length L are at the index, in general no integer, where the frequency is
-    2πr/L.
+    γ is the share of RoPE's own frequency that a pair keeps; ``omega`` are RoPE's
+    frequencies, fastest first. r full turns in the training length L = ``trained`` are
+    at the index, in general no integer, where the frequency is 2πr/L. If ``truncate``
+    is true, the two ends are whole indices, the first rounded down, the last rounded
+    up.
     """
     step = math.log(omega[0] / omega[1])
     first, last = (

@@ -19,7 +19,8 @@ Field = Callable[[Any, sp.Matrix], sp.Matrix]
 def butcher(tableau: Tableau) -> tuple[sp.Matrix, sp.Matrix, sp.Matrix]:
     """The coefficients of a fourth-order Runge–Kutta method, its Butcher tableau.
 
-    Returns the matrix A, the row of weights b and the column of stage times c. Equation
+    ``tableau`` is the name of the method, such as ``"classical"``. Returns the matrix
+    A, the row of weights b and the column of stage times c. Equation
     ``def-floater-step``.
     """
     third, half = sp.Rational(1, 3), sp.Rational(1, 2)
@@ -38,7 +39,8 @@ def runge_kutta(
 ) -> sp.Matrix:
     """Advance the state ``p`` of p' = h(t, p) by one fourth-order Runge–Kutta step.
 
-    Equation ``def-floater-step``.
+    The step begins at ``time`` and has the length ``step``; ``tableau`` names the
+    method. Equation ``def-floater-step``.
     """
     a, weights, places = butcher(tableau)
     slopes: list[sp.Matrix] = []
@@ -108,8 +110,8 @@ def flow(
     """Integrate p' = h(t, p) from ``start`` at position 0 to a numeric position.
 
     From one position to the next t grows by ``delta``, in ``steps`` Runge–Kutta steps;
-    a float ``delta`` is taken exactly. Equation ``def-floater``. See
-    :func:`posedu.numpy.absolute.flow`.
+    a float ``delta`` is taken exactly. ``tableau`` names the Runge–Kutta method.
+    Equation ``def-floater``. See :func:`posedu.numpy.absolute.flow`.
     """
     position = sp.Rational(expression("position", position))
     step = _exact(delta) / steps
@@ -131,7 +133,8 @@ def released_field(
 ) -> Field:
     """The function h(t, p) in FLOATER's code: an MLP with one hidden layer of ReLUs.
 
-    Both layers of the MLP read the time t as last input. Equation
+    Both layers of the MLP read the time t as last input. ``inner`` and ``outer`` are
+    the weights of the hidden and the output layer, with their biases. Equation
     ``def-floater-field``.
     """
     biases = [matrix("bias", bias) for bias in (inner_bias, outer_bias)]
@@ -169,7 +172,10 @@ def floater(
     """Return the hooks of FLOATER, the functions by which it acts on attention.
 
     Position vectors p, which solve p' = h(t, p), are added to queries, keys and values.
-    Equation ``def-floater-hooks``. See :func:`posedu.numpy.absolute.floater`.
+    ``start`` has their starts p(0), in this order, and h is the MLP of
+    :func:`released_field` with the ``field_…`` weights. The largest position allowed is
+    ``farthest``. Equation ``def-floater-hooks``. See
+    :func:`posedu.numpy.absolute.floater`.
     """
     h = released_field(field_inner, field_inner_bias, field_outer, field_outer_bias)
     options = {"tableau": tableau, "delta": delta, "steps": steps}

@@ -62,8 +62,8 @@ def embed_fourier_random(
 ) -> sp.Matrix:
     """Add to the input vector ``x`` (a column) the Fourier features of ``position``.
 
-    The result is for the hook ``embed``, the function by which an encoding changes the
-    input of a model.
+    The other arguments are those of :func:`fourier_features`. The result is for the
+    hook ``embed``, the function by which an encoding changes the input of a model.
     """
     return x + fourier_features(
         position,
@@ -102,8 +102,9 @@ def embed_fourier_learned(
     """Add to the input vector ``x``, a column, an MLP of its Fourier features γ.
 
     Each of ``groups`` groups of coordinates gives a part W₂ GELU(W₁ γ + b₁) + b₂ of
-    what is added, with the trained W₁, b₁ (``hidden``) and W₂, b₂ (``out``). Equation
-    ``def-fourier-learned``. See :func:`posedu.numpy.absolute.embed_fourier_learned`.
+    what is added, with the trained W₁, b₁ (``hidden``) and W₂, b₂ (``out``). γ has the
+    other arguments of :func:`fourier_features`. Equation ``def-fourier-learned``. See
+    :func:`posedu.numpy.absolute.embed_fourier_learned`.
     """
     w_1, w_2 = matrix("hidden_weight", hidden_weight), matrix("out_weight", out_weight)
     b_1, b_2 = matrix("hidden_bias", hidden_bias), matrix("out_bias", out_bias)

@@ -10,7 +10,11 @@ from posedu.sympy.frequencies import frequencies
 
 
 def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: Layout) -> sp.Matrix:
-    """The column of features whose pair p is ``pairs[p]``, in the given layout."""
+    """The column of features whose pair p is ``pairs[p]``, in the given layout.
+
+    ``layout`` is ``"interleaved"`` (neighbors form a pair) or ``"half"`` (first
+    members, then second members).
+    """
     pairs = expressions("pairs", pairs)
     if require_choice("layout", layout, Layout) == "interleaved":
         return sp.Matrix([member for pair in pairs for member in pair])
@@ -39,8 +43,9 @@ def embed_sinusoidal(
 ) -> sp.Matrix:
     """Add to the input vector ``x`` (a column) the sinusoidal encoding of ``position``.
 
-    The result is for the hook ``embed``, the function by which an encoding changes the
-    input of a model.
+    ``base`` and ``spacing`` determine the frequencies, ``layout`` the order of sines
+    and cosines. The result is for the hook ``embed``, the function by which an encoding
+    changes the input of a model.
     """
     omega = frequencies(x.rows, base=base, spacing=spacing)
     return x + sinusoidal(position, omega, layout=layout)

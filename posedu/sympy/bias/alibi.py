@@ -28,7 +28,8 @@ def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> H
     """Return the hooks of ALiBi, the functions by which it acts on attention.
 
     The bias of head h is its slope m_h times the negative offset, or for ``sides``
-    other than ``"causal"`` times the negative distance. Equation ``def-alibi``. See
+    other than ``"causal"`` times the negative distance. ``slopes`` is the rule for the
+    slopes, see :func:`alibi_slopes`. Equation ``def-alibi``. See
     :func:`posedu.numpy.bias.alibi`.
     """
     if require_choice("sides", sides, ALiBiSides) == "one-sided":

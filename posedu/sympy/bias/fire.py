@@ -27,9 +27,10 @@ def fire_input(
 ) -> sp.Expr:
     """The input of FIRE's MLP: ψ(distance) / (ψ(max(threshold, query position)) + eps).
 
-    ψ is the function :func:`psi`. ``offset`` is query position minus key position. The
-    distance is its absolute value if ``later`` is ``"distance"``, and 0 for later keys
-    otherwise. Equation ``def-fire-input``. See :func:`posedu.numpy.bias.fire_inputs`.
+    ψ is the function :func:`psi` with the trained ``c``. ``offset`` is query position
+    minus key position. The distance is its absolute value if ``later`` is
+    ``"distance"``, and 0 for later keys otherwise. Equation ``def-fire-input``. See
+    :func:`posedu.numpy.bias.fire_inputs`.
     """
     require_choice("later", later, FIRELaterKeys)
     offset, query = expression("offset", offset), expression("query", query)
@@ -52,8 +53,10 @@ def fire(
 ) -> Hooks:
     """Return the hooks of FIRE, the functions by which it acts on attention.
 
-    The bias of a query and key is an MLP of :func:`fire_input`, a number that is made
-    of their distance and the query's position. Equation ``def-fire``. See
+    The bias of a query and key is an MLP (``hidden_…``, ``out_…``) of
+    :func:`fire_input`, a number that is made of their distance and the query's
+    position. The threshold in this number is abs(``multiplier`` · ``threshold``), of
+    which ``multiplier`` is trained. Equation ``def-fire``. See
     :func:`posedu.numpy.bias.fire`.
     """
     require_choice("activation", activation, FIREActivation)

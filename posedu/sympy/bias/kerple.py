@@ -38,8 +38,8 @@ def kerple_log(
     """Return the hooks of logarithmic KERPLE, the functions that change attention.
 
     The bias of each head is :func:`kerple_log_bias` with r = e^log_r and r3 =
-    2σ(logit_r3); it is divided by √d if ``scaling`` is ``"paper"``. See
-    :func:`posedu.numpy.bias.kerple_log`.
+    2σ(logit_r3), or r3 = 1 if ``logit_r3`` is ``None``; it is divided by √d if
+    ``scaling`` is ``"paper"``. See :func:`posedu.numpy.bias.kerple_log`.
     """
     require_choice("scaling", scaling, KERPLEScaling)
     r1, r2 = (_exp("log_r", r) for r in (log_r1, log_r2))
@@ -66,8 +66,8 @@ def kerple_power(
 
     The bias of each head is :func:`kerple_power_bias` with r1 = e^log_r1 and r2 =
     2σ(logit_r2); it is divided by √d if ``scaling`` is ``"paper"``. With ``log_r3`` and
-    ``logit_r4`` the products of queries and keys are multiplied by a weight, too. See
-    :func:`posedu.numpy.bias.kerple_power`.
+    ``logit_r4`` the products of queries and keys at distance t are multiplied by e^(−r3
+    t^r4), too. See :func:`posedu.numpy.bias.kerple_power`.
     """
     require_choice("scaling", scaling, KERPLEScaling)
     if (log_r3 is None) != (logit_r4 is None):
@@ -100,7 +100,8 @@ def kerple_power(
 def _of_offsets(tokens: Tokens, entry, heads: int, scaling: KERPLEScaling) -> Heads:
     """Each head's matrix of biases ``entry(h, i − j)`` for query i and key j.
 
-    The biases are divided by √d if ``scaling`` is ``"paper"``.
+    ``heads`` is the number of heads that have parameters. The biases are divided by √d
+    if ``scaling`` is ``"paper"``.
     """
     scale = 1 / sp.sqrt(tokens.d) if scaling == "paper" else sp.S.One
     return tuple(

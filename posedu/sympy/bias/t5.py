@@ -28,8 +28,9 @@ def t5_bucket(
 def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Hooks:
     """Return the hooks of T5's bias, the functions by which it acts on attention.
 
-    The bias is the number in ``table``, ``[heads, buckets]``, for the head and the
-    bucket of the offset. Equation ``def-t5``. See :func:`posedu.numpy.bias.t5`.
+    The bias is the number in ``table``, ``[heads, buckets]``, for the head and for
+    :func:`t5_bucket` of the offset, with ``bidirectional`` and ``distance`` as there.
+    Equation ``def-t5``. See :func:`posedu.numpy.bias.t5`.
     """
     table = matrix("table", table)
     options = dict(bidirectional=bidirectional, buckets=table.cols, distance=distance)

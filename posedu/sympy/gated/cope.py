@@ -42,8 +42,10 @@ def cope(
 
     The bias of query q is q · e[p] at :func:`contextual_positions` p, where e[0], e[1],
     … are the trained vectors in the columns of ``table``: one matrix for all heads or
-    one for each. ``scaling`` says what is divided by √d, and ``gates`` what the gates
-    are computed from. Inputs must be numbers. See :func:`posedu.numpy.gated.cope`.
+    one for each. ``scaling`` says which of content, gates and bias are divided by √d;
+    ``gates`` says whether gates are products of the query with keys, values or separate
+    keys, which ``gate_keys_weight`` makes. Inputs must be numbers. See
+    :func:`posedu.numpy.gated.cope`.
     """
     require_choice("scaling", scaling, CoPEScaling)
     require_choice("gates", gates, CoPEGates)

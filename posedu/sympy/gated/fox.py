@@ -29,9 +29,9 @@ def fox(
     """Return the hooks of FoX, the functions by which it acts on attention.
 
     The bias of each head is :func:`forget_bias` of forget gates, which are computed
-    from the layer's input. ``gate_weight`` is ``[heads, d_model]``; without it gates
-    are the same for all tokens. ``form="key"`` leaves out the terms that all keys of a
-    query share.
+    from the layer's input. ``gate_bias`` has a number for each head. ``gate_weight`` is
+    ``[heads, d_model]``; without it gates are the same for all tokens. ``form="key"``
+    leaves out the terms that all keys of a query share.
     """
     require_choice("form", form, FoXForm)
 
@@ -64,9 +64,10 @@ def fox(
 def log_gates(
     x: sp.Matrix, gate_weight: sp.Matrix, gate_bias: sp.Expr
 ) -> list[sp.Expr]:
-    """The logarithm of one head's forget gate σ(w · x + b) at every token x.
+    """The logarithm of one head's forget gate σ(w · x + b) at every token.
 
-    Equation ``def-gate``.
+    ``x`` has a row for each token, ``gate_weight`` is the row w and ``gate_bias`` the
+    number b. Equation ``def-gate``.
     """
     logits = x * matrix("gate_weight", gate_weight)
     gate_bias = expression("gate_bias", gate_bias)
@@ -93,7 +94,8 @@ def fox_pro(
     """Output of the attention block FoX (Pro), from a layer's input; tokens are rows.
 
     A step whose weights are ``None`` (shifts of keys and values, norms, the output
-    gate) is left out. Equation ``def-fox-pro``. See :func:`posedu.numpy.gated.fox_pro`.
+    gate) is left out. ``output_gate`` is the function of the output gate, ``"sigmoid"``
+    or ``"silu"``. Equation ``def-fox-pro``. See :func:`posedu.numpy.gated.fox_pro`.
     """
     require_output_gate(output_gate, out_gate_weight is not None)
     encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)

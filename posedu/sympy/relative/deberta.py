@@ -16,8 +16,9 @@ def deberta_row(
     """Row of DeBERTa's table of relative position vectors for an offset i − j.
 
     The offset must have a numerical value. ``span`` is the number of rows of the table
-    for earlier keys, and for later keys; ``rows`` is the rule for large offsets.
-    Equation ``def-deberta-row``. See :func:`posedu.numpy.relative.deberta_rows`.
+    for earlier keys, and for later keys; ``rows`` is the rule for large offsets, and
+    ``distance`` the end of its logarithmic scale. Equation ``def-deberta-row``. See
+    :func:`posedu.numpy.relative.deberta_rows`.
     """
     m = require_span(span, rows, distance)
     t = int(sp.floor(expression("offset", offset)))
@@ -45,8 +46,11 @@ def deberta(
     """Return the hooks of DeBERTa, the functions by which it acts on attention.
 
     The logits are products of content with content, content with position and position
-    with content, all over √(3d). Equation ``def-deberta``. See
-    :func:`posedu.numpy.relative.deberta`.
+    with content, all over √(3d). ``table`` has the position vectors, which
+    ``query_weight`` and ``key_weight`` project; ``rows`` and ``distance`` are those of
+    :func:`deberta_row`, and ``index`` says whether position–content products use the
+    row of i − j or of j − i. Without ``norm_…`` the table has no layer norm. Equation
+    ``def-deberta``. See :func:`posedu.numpy.relative.deberta`.
     """
     require_choice("index", index, DeBERTaIndex)
     p = matrix("table", table)

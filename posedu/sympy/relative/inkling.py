@@ -44,8 +44,10 @@ def inkling(
 
     The bias of a query and key is a mixture of learned curves of their distance, the
     rows of ``distance_basis``. The coefficients come from the query's token by the
-    trained matrix ``r_proj_weight``. Equation ``def-inkling``. See
-    :func:`posedu.numpy.relative.inkling`.
+    trained matrix ``r_proj_weight``, multiplied by ``r_scale`` and shortened to the
+    norm ``limit`` if these are given. ``divisor`` says what q · k is divided by;
+    ``floor`` and ``alpha`` are those of :func:`log_temperature`. Equation
+    ``def-inkling``. See :func:`posedu.numpy.relative.inkling`.
     """
     require_choice("divisor", divisor, InklingDivisor)
     require_limit(limit, r_scale is not None)

@@ -11,9 +11,10 @@ from posedu.sympy.relative.offset_table import Table, mix_with, tables
 def skew(products: sp.Matrix) -> sp.Matrix:
     """Rearrange products by query and offset into products by query and key.
 
-    Products are those of queries with relative position vectors. A column of zeros is
-    put in front, the entries are read into rows one shorter, and the first row is
-    dropped. Equation ``def-skew``. See :func:`posedu.numpy.relative.skew`.
+    Products are inner products of queries (rows) with the relative position vectors of
+    offsets (columns, farthest first). A column of zeros is put in front, the entries
+    are read into rows one shorter, and the first row is dropped. Equation ``def-skew``.
+    See :func:`posedu.numpy.relative.skew`.
     """
     products = matrix("products", products)
     n = products.rows

@@ -29,9 +29,11 @@ def shaw(
 ) -> Hooks:
     """Return the hooks of Shaw's position vectors, the functions that change attention.
 
-    A vector of the offset is added to each key, and a second vector to each value.
-    Tables are ``[rows, d]``, one for all heads or a list with one for each head.
-    Equation ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
+    A vector of the offset is added to each key, and a second vector to each value, from
+    ``key_table`` and ``value_table``; a table that is ``None`` adds nothing. ``past``
+    and ``future`` are the largest offsets of earlier and of later keys with a vector of
+    their own. Tables are ``[rows, d]``, one for all heads or a list with one for each
+    head. Equation ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
     """
     require_reach(past, future)
     if key_table is None and value_table is None:

@@ -22,7 +22,8 @@ def transformer_xl(
     The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d, where r is
     the sinusoidal encoding of the offset. The trained vectors u (``global_content``)
     and v (``global_position``) have a row for each head, and W_R is the trained matrix
-    ``position_weight``. ``clamp`` is the largest distance. Equation ``def-xl``. See
+    ``position_weight``. ``clamp`` is the largest distance, ``None`` for no limit;
+    ``layout`` is the order of sines and cosines in r. Equation ``def-xl``. See
     :func:`posedu.numpy.relative.transformer_xl`.
     """
     u = matrix("global_content", global_content)

@@ -30,8 +30,10 @@ def tupe(
 
     The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is row t
     of ``table``, the trained vector of position t. U_Q (``query_weight``) and U_K
-    (``key_weight``) are trained matrices. Equation ``def-tupe``. See
-    :func:`posedu.numpy.relative.tupe`.
+    (``key_weight``) are trained matrices. ``first_token`` is the rule for logits with
+    position 0, and ``first`` has its numbers; ``relative`` adds a bias for T5's bucket
+    of the offset, up to ``distance``. Biases and norms that are ``None`` are left out.
+    Equation ``def-tupe``. See :func:`posedu.numpy.relative.tupe`.
     """
     require_choice("first_token", first_token, TUPEFirstToken)
     extra = int(first_token == "rows")
@@ -40,9 +42,9 @@ def tupe(
 
     @cache
     def vector(row: int, *, asks: bool) -> sp.Matrix:
-        """Row of the table of position vectors, projected for all heads.
+        """Row number ``row`` of the table of position vectors, projected for all heads.
 
-        The projection is that of queries if ``asks``, else that of keys.
+        The projection is ``query_weight`` if ``asks``, else ``key_weight``.
         """
         one = p.row(row)
         if norm_weight is not None:
@@ -99,7 +101,10 @@ def layer_norm(
 
 
 def project(x: sp.Matrix, weight: sp.Matrix, bias: sp.Matrix | None) -> sp.Matrix:
-    """Apply a linear map to each row: x · weightᵀ + bias."""
+    """Apply a linear map to each row of ``x``: x · weightᵀ + bias.
+
+    A ``bias`` of ``None`` adds nothing.
+    """
     mapped = x * matrix("weight", weight).T
     if bias is None:
         return mapped

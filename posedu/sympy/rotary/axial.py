@@ -12,8 +12,9 @@ def axial_frequencies(
 ) -> sp.Matrix:
     """The frequency vectors of axial RoPE: row p has pair p's frequency on one axis.
 
-    ``order`` says whether the pairs of the axes are concatenated or alternate. Equation
-    ``def-axial``. See :func:`posedu.numpy.rotary.axial_frequencies`.
+    ``axes`` is the number of coordinates of a position. ``order`` says whether the
+    pairs of the axes are concatenated or alternate. Equation ``def-axial``. See
+    :func:`posedu.numpy.rotary.axial_frequencies`.
     """
     axes = require_dimension("axes", axes, 1)
     d = require_dimension("d", d, 2 * axes)
@@ -41,7 +42,8 @@ def axial(
     """Rotate one query or key, the column ``x``, by axial RoPE.
 
     The result is for the hook ``rotate``, the function by which an encoding changes
-    queries and keys. ``order`` is the order of the axes' pairs.
+    queries and keys. ``order`` says whether the pairs of the axes are concatenated or
+    alternate; ``axes`` is the number of coordinates of a position.
     """
     f = axial_frequencies(x.rows, order=order, base=base, axes=axes)
     return mixed(x, position, frequencies=f, layout=layout)

@@ -54,7 +54,9 @@ def fope_table(
     ``cos_coefficients`` and ``sin_coefficients`` have a row for each frequency of
     :func:`kept_frequencies` and a column for each pair. Pairs without a column have
     cosine 1, and sine 0 if ``padding`` is ``"identity"``, else 1. ``length`` is the
-    training length. Equation ``def-fope``. See :func:`posedu.numpy.rotary.fope_table`.
+    training length. The frequencies are those of ``fourier_dim`` features (default d);
+    with ``normalize`` each column is divided by its sum. Equation ``def-fope``. See
+    :func:`posedu.numpy.rotary.fope_table`.
     """
     fourier_dim = require_fourier_dim(fourier_dim, d)
     omega = kept_frequencies(fourier_dim, length=length, base=base)
@@ -95,7 +97,7 @@ def fope(
     """Apply FoPE to one query or key, the column ``x``, as the authors' code does.
 
     Each pair (a, b) becomes (C a − S b, S a + C b), with the two series C and S of
-    :func:`fope_table` at the position. Equation ``def-fope``.
+    :func:`fope_table`, of equal arguments, at the position. Equation ``def-fope``.
     """
     table = fope_table(
         position,
@@ -129,9 +131,10 @@ def fope_offset(
     """Return the hooks of FoPE as the paper writes it.
 
     Hooks are the functions by which an encoding acts on attention. The logits use the
-    series of each offset. Coefficients are one matrix for all heads or one for each; if
-    there are more query heads, neighboring heads share a matrix. Equation
-    ``def-fope-offset``. See :func:`posedu.numpy.rotary.fope_offset`.
+    series of each offset; the arguments are those of :func:`fope_table`. Coefficients
+    are one matrix for all heads or one for each; if there are more query heads,
+    neighboring heads share a matrix. Equation ``def-fope-offset``. See
+    :func:`posedu.numpy.rotary.fope_offset`.
     """
 
     def logits(tokens: Tokens) -> Heads:
@@ -171,7 +174,11 @@ def fope_offset(
 
 
 def _own(coefficients: Rows | Sequence[Rows], head: int, heads: int) -> Rows:
-    """Return one head's coefficients, or ``coefficients`` if all heads share them."""
+    """Return one head's coefficients, or ``coefficients`` if all heads share them.
+
+    ``head`` is the number of the query head, ``heads`` the number of query heads;
+    neighboring heads may share a matrix.
+    """
     if sp.Array(expressions("coefficients", coefficients)).rank() == 2:
         return coefficients
     return coefficients[head * len(coefficients) // heads]

@@ -28,8 +28,10 @@ def mla(
 ) -> sp.Matrix:
     """Output of causal multi-head latent attention with RoPE, from a layer's input.
 
-    Tokens are rows. Without ``q_down_weight`` queries come directly from ``x``; without
-    a gain there is no norm. Equation ``def-cache-mla``. See
+    Tokens are rows of ``x``. ``kv_down_weight`` makes each token's latent vector and
+    the rotated key that heads share; ``k_up_weight`` and ``v_up_weight`` make keys and
+    values of the latent vector. Without ``q_down_weight`` queries come directly from
+    ``x``; without a gain there is no norm. Equation ``def-cache-mla``. See
     :func:`posedu.numpy.rotary.mla`.
     """
     require_dimension("heads", heads, 1)
@@ -67,7 +69,8 @@ def mla(
 def _rms_norm(x: sp.Matrix, name: str, gain: Sequence[sp.Expr] | None) -> sp.Matrix:
     """RMS norm: divide each row by its root mean square, multiply by ``gain``.
 
-    If ``gain`` is ``None``, ``x`` is returned unchanged.
+    If ``gain`` is ``None``, ``x`` is returned unchanged. ``name`` is the name of the
+    gain, for error messages.
     """
     if gain is None:
         return x

@@ -22,7 +22,10 @@ def rotation_2d(angle: sp.Expr) -> sp.Matrix:
 
 
 def layout_matrix(d: int) -> sp.Matrix:
-    """The permutation matrix P that changes layouts: x_half = P x_interleaved."""
+    """The permutation matrix P that changes layouts: x_half = P x_interleaved.
+
+    ``d`` is the number of features.
+    """
     d = require_dimension("d", d)
     order = [*range(0, d, 2), *range(1, d, 2)]
     return sp.Matrix(d, d, lambda r, c: int(order[r] == c))
@@ -69,8 +72,9 @@ def rope(
     """Rotate each pair p of one query or key, the column ``x``, by position · ω_p.
 
     ``frequencies`` take the place of ω_p = base^(−2p/rotary_dim), ``attention_factor``
-    multiplies the rotated features. The result is for the hook ``rotate``, the function
-    by which an encoding changes queries and keys. See :func:`posedu.numpy.rotary.rope`.
+    multiplies the rotated features. ``rotary_dim`` is the number of rotated features,
+    by default all. The result is for the hook ``rotate``, the function by which an
+    encoding changes queries and keys. See :func:`posedu.numpy.rotary.rope`.
     """
     if frequencies is not None:
         rotary_dim = _own_rotary_dim(frequencies, rotary_dim)
@@ -82,7 +86,10 @@ def rope(
 
 
 def _own_rotary_dim(frequencies: Sequence, rotary_dim: int | None) -> int:
-    """Return the number of features that ``frequencies`` rotate, two for each."""
+    """Return the number of features that ``frequencies`` rotate, two for each.
+
+    Raises unless ``rotary_dim`` is this number or ``None``.
+    """
     features = 2 * len(frequencies)
     if not features or rotary_dim not in (None, features):
         raise ValueError(

@@ -21,10 +21,12 @@ def extended_offset(
 ) -> sp.Expr:
     """The offset that RoPE uses for one query and key: far keys count as nearer.
 
-    Positions are numbers. ``far`` is the rule for far keys: ``"grouped"`` by ``group``
-    neighboring positions, a ``"constant"`` offset, or offsets by ``"chunks"`` of
-    ``chunk`` positions. Equations ``def-cache-grouped``, ``def-cache-constant`` and
-    ``def-cache-chunks``. See :func:`posedu.numpy.rotary.extended_offsets`.
+    Positions are numbers. ``far`` is the rule for far keys, beyond ``window``:
+    ``"grouped"`` by ``group`` neighboring positions, a ``"constant"`` offset, or
+    offsets by ``"chunks"`` of ``chunk`` positions. ``join`` is the shift that joins
+    grouped offsets to near ones. Equations ``def-cache-grouped``,
+    ``def-cache-constant`` and ``def-cache-chunks``. See
+    :func:`posedu.numpy.rotary.extended_offsets`.
     """
     require_far(far, window, group, chunk, join)
     i = expression("query_position", query_position)
@@ -58,8 +60,9 @@ def self_extend(
 ) -> Hooks:
     """Return the hooks of Self-Extend, the functions by which it acts on attention.
 
-    RoPE uses the offsets of :func:`extended_offset`: the offset of a far key is
-    replaced by an offset that training has seen. Equation ``def-cache-extended``.
+    RoPE uses the offsets of :func:`extended_offset`, which takes the same ``far``,
+    ``window``, ``group``, ``join`` and ``chunk``: the offset of a far key is replaced
+    by an offset that training has seen. Equation ``def-cache-extended``.
     """
     require_far(far, window, group, chunk, join)
     require_choice("layout", layout, Layout)

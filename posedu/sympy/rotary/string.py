@@ -15,7 +15,8 @@ LAYOUT = "interleaved"
 def cayley(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
     """The orthogonal matrix P = (I − S)(I + S)⁻¹ of the skew matrix S of ``entries``.
 
-    Equation ``def-string-cayley``.
+    ``entries`` are the entries of S above the diagonal, by row. Equation
+    ``def-string-cayley``.
     """
     s = skew(entries)
     one = sp.eye(s.rows)

@@ -33,6 +33,7 @@ def of_head(blocks: Blocks, head: int, heads: int) -> sp.Matrix:
     """Return one head's position blocks, side by side, from ``blocks`` of all heads.
 
     A position block is a matrix ``[r, 2]`` that multiplies one pair of features.
+    ``head`` is the number of the head, of ``heads``.
     """
     r = blocks.rows // heads
     return blocks[head * r : head * r + r, :]
@@ -41,8 +42,9 @@ def of_head(blocks: Blocks, head: int, heads: int) -> sp.Matrix:
 def attended_blocks(weights: Heads, blocks: Sequence[Blocks], i: int) -> Blocks:
     """The sum of all tokens' position blocks, weighted by token i's attention weights.
 
-    A position block is a matrix that multiplies one pair of features. Each head has its
-    own weights. Equation ``def-tape-attention``.
+    A position block is a matrix that multiplies one pair of features. ``blocks`` has
+    the blocks of each token, and ``weights`` a matrix ``[queries, keys]`` for each
+    head, which weights the blocks of this head. Equation ``def-tape-attention``.
     """
     r = blocks[0].rows // len(weights)
     total = sp.zeros(*blocks[0].shape)
@@ -65,8 +67,9 @@ def tape_update(
     """The position blocks of the next layer, from attention weights and MLP output.
 
     A position block is a matrix that multiplies one pair of features. ``weights`` are
-    the attention weights, and ``mlp_output`` has a row for each token. ``attended``,
-    ``up``, ``down`` and ``gate`` are TAPE's trained matrices, as in
+    the attention weights, ``blocks`` the blocks of each token in this layer, and
+    ``mlp_output`` has a row for each token. ``attended``, ``up``, ``down`` and ``gate``
+    are TAPE's trained matrices, and ``mixing`` says how ``attended`` mixes heads, as in
     :func:`posedu.numpy.rotary.tape`. Equations ``def-tape-attention`` and
     ``def-tape-mlp``.
     """
@@ -89,8 +92,10 @@ def updated_blocks(
     """The position blocks of the next layer, from attention weights and MLP gates.
 
     A position block is a matrix that multiplies one pair of features. ``weights`` are
-    the attention weights, and ``gates`` has a row for each token. ``attended``, ``up``
-    and ``down`` are TAPE's trained matrices, as in :func:`posedu.numpy.rotary.tape`.
+    the attention weights, ``blocks`` the blocks of each token in this layer, and
+    ``gates`` has a row for each token. ``attended``, ``up`` and ``down`` are TAPE's
+    trained matrices, and ``mixing`` says how ``attended`` mixes heads, as in
+    :func:`posedu.numpy.rotary.tape`.
     """
     attended = _mixed(attended, mixing)
     r = blocks[0].rows // len(weights)
@@ -105,7 +110,8 @@ def updated_blocks(
 def rotate_by_blocks(x: sp.Matrix, blocks: sp.Matrix, *, layout: Layout) -> sp.Matrix:
     """Multiply each pair of features of the column ``x`` by its position block [r, 2].
 
-    ``blocks`` are those of one head, side by side. Equation ``def-tape-turn``.
+    ``blocks`` are the blocks of one head, side by side; ``layout`` says which features
+    form a pair. Equation ``def-tape-turn``.
     """
     d, r = x.rows, blocks.rows
     paired = x if layout == "interleaved" else layout_matrix(d).T * x

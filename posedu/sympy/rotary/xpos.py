@@ -15,7 +15,7 @@ PAPER = sp.Rational(2, 5)
 def xpos_scales(d: int, *, gamma: sp.Expr | float) -> list[sp.Expr]:
     """The decay ζ_p = (2p/d + γ)/(1 + γ) of each pair p of features in xPos.
 
-    Equation ``def-xpos-scale``.
+    ``gamma`` is γ. Equation ``def-xpos-scale``.
     """
     gamma = expression("gamma", gamma)
     return [(sp.Rational(2 * p, d) + gamma) / (1 + gamma) for p in range(d // 2)]
@@ -32,8 +32,9 @@ def xpos(
     """Return the hooks of xPos, the functions by which it acts on attention.
 
     xPos is RoPE with an exponential decay in each pair of features. ``center`` is the
-    position at which the decay's factor is 1. Equation ``def-xpos``. See
-    :func:`posedu.numpy.rotary.xpos`.
+    position at which the decay's factor is 1, ``gamma`` is γ of :func:`xpos_scales`,
+    and ``scale_base`` the number of positions in which a pair decays by ζ_p. Equation
+    ``def-xpos``. See :func:`posedu.numpy.rotary.xpos`.
     """
     center, scale_base = (
         expression(name, value)

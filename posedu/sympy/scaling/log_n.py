@@ -22,7 +22,9 @@ def log_n_temperature(
     """The temperature τ that multiplies the query at one position, in one head.
 
     ``growth`` is the formula, ``index_from`` (0 or 1) the number of the first position.
-    Equation ``def-log-n``. See :func:`posedu.numpy.scaling.log_n_temperature`.
+    The parameters are ``slope`` and ``offset`` for ``"learned"``, and ``alpha`` (α) and
+    ``length`` (L) for all other formulas. Equation ``def-log-n``. See
+    :func:`posedu.numpy.scaling.log_n_temperature`.
     """
     require_choice("growth", growth, TemperatureGrowth)
     n = expression("position", position) + require_index("index_from", index_from)
@@ -51,7 +53,9 @@ def log_n(
 
     Each query is multiplied by :func:`log_n_temperature`, which grows with the query's
     position. ``growth`` is the formula, ``index_from`` (0 or 1) the number of the first
-    position. Equation ``def-log-n``. See :func:`posedu.numpy.scaling.log_n`.
+    position. The parameters are ``slope`` and ``offset``, one number for each head, for
+    ``"learned"``, and ``alpha`` and ``length`` for all other formulas. Equation
+    ``def-log-n``. See :func:`posedu.numpy.scaling.log_n`.
     """
 
     def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:

@@ -61,7 +61,8 @@ def count(name: str, value: object) -> int:
 def features(head_dim: int, share: float) -> int:
     """Return the number of features in a ``share`` of a head, rounded down.
 
-    A share may exceed 1; the number is cut to the largest one allowed.
+    ``head_dim`` is the head dimension. A share may exceed 1; the number is cut to the
+    largest one allowed.
     """
     return int(min(head_dim * share, LARGEST))
 
@@ -110,7 +111,8 @@ def mapping(name: str, value: object) -> Mapping[str, Any]:
 def first(config: Mapping[str, Any], *names: str) -> tuple[str, Any] | None:
     """Return the first of ``names`` that ``config`` has a value for, and the value.
 
-    The result is ``None`` if none of the names has a value.
+    ``config`` is a configuration and ``names`` are keys of it. The result is ``None``
+    if none of the keys has a value other than ``None``.
     """
     return next(
         ((name, config[name]) for name in names if config.get(name) is not None), None

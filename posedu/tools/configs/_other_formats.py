@@ -30,8 +30,10 @@ def _one(
 ) -> Reading:
     """Return a :class:`Reading` with one rotary embedding for all rotated layers.
 
-    A reading is the content of a configuration; ``made`` is the embedding. ``layers``
-    names each layer's kind: "all", or "none" without rotation.
+    A reading is the content of a configuration; ``made`` is the embedding, and
+    ``remarks`` are warnings and notes, of which repeated ones are dropped. ``layers``
+    names each layer's kind: "all", or "none" without rotation; by default the layers
+    are not listed.
     """
     unrotated = {"none": None} if "none" in layers else {}
     return Reading(
@@ -47,7 +49,8 @@ def _head_dim(config: Config, hidden: str, heads: str, *own: str) -> int:
     """Read the head dimension of a configuration, or compute it as width over heads.
 
     ``own`` are the keys that may hold the head dimension; ``hidden`` and ``heads`` are
-    the keys of the model's width and of the number of heads.
+    the keys of the model's width and of the number of heads. Raises ConfigError if the
+    width or the number of heads is missing, too.
     """
     given = first(config, *own)
     if given is not None:

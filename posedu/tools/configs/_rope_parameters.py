@@ -149,7 +149,10 @@ class Parameters:
 
     @property
     def rotated_width(self) -> int:
-        """Number of a head's features that form pairs: ``width``, or from ``share``."""
+        """Number of a head's features that form pairs: ``width``, or from ``share``.
+
+        The share is 1 for the method ``"proportional"``.
+        """
         if self.width is not None:
             return self.width
         share = 1.0 if self.method == "proportional" else self.share

@@ -151,8 +151,9 @@ def _notes(own: Config, kind: str) -> list[str]:
 def _mrope_sections(own: Config, pairs: int, remarks: list[Remark]) -> tuple[int, ...]:
     """Return how many pairs are rotated by time, by the row and by the column.
 
-    The sum is ``pairs``. ``own`` are timm's options. A warning is added to ``remarks``
-    if they give different numbers, and a note that images have no time.
+    ``pairs`` is the number of all pairs, the sum of the three. ``own`` are timm's
+    options. A warning is added to ``remarks`` if the options give different numbers,
+    and a note that images have no time.
     """
     given = own.get("rope_mrope_section")
     nominal = MROPE if given is None else counts("rope_mrope_section", given)

@@ -117,7 +117,11 @@ def read(config: Config) -> Reading:
 
 
 def _parts(config: Config) -> dict[str, Config]:
-    """Return sub-configurations at any depth by dotted name: "a_config.b_config"."""
+    """Return sub-configurations at any depth by dotted name: "a_config.b_config".
+
+    A sub-configuration is an object in ``config`` whose key ends in ``_config`` or is
+    ``encoder`` or ``decoder``.
+    """
     found = {}
     for name, value in config.items():
         inside = name.endswith(SUBCONFIG) or name in SIDES
@@ -233,9 +237,10 @@ class _Part:
         return kinds, tuple(map(self._title, layers))
 
     def temperature(self) -> Temperature | None:
-        """Return the factor of scores by position in Llama 4 or Mistral, or ``None``.
+        """Return the factor of scores by position in Llama 4 or Mistral.
 
-        Llama 4 has this temperature in its NoPE layers, Mistral in all layers.
+        Llama 4 has this temperature in its NoPE layers, Mistral in all layers. For a
+        configuration without it the result is ``None``.
         """
         given, where = self._rope_object()
         if self.config.get("attn_temperature_tuning"):
@@ -268,7 +273,11 @@ class _Part:
         self.remarks.append(Remark(WARNING, f"{self.prefix}{text}"))
 
     def _rope_object(self) -> tuple[dict[str, Any], str]:
-        """Return the configuration's object of RoPE parameters, and its key."""
+        """Return the configuration's object of RoPE parameters, and its key.
+
+        The key is ``rope_parameters`` or ``rope_scaling``. Without either the object is
+        empty.
+        """
         new, old = (self.config.get(n) for n in ("rope_parameters", "rope_scaling"))
         if new is not None and old is not None and new != old:
             self._warn(
@@ -285,8 +294,9 @@ class _Part:
     ) -> dict[str, dict[str, Any] | None]:
         """Return RoPE parameters by kind of layer, ``None`` where there is no rotation.
 
-        ``given`` is the configuration's object of RoPE parameters. Parameters that it
-        lacks are taken from keys outside the object.
+        ``given`` is the configuration's object of RoPE parameters, ``layers`` is the
+        kind of each layer. Parameters that ``given`` lacks are taken from keys outside
+        it.
         """
         inner = {k: v for k, v in given.items() if isinstance(v, Mapping)}
         absent = {k for k, v in given.items() if v is None and k in layers}
@@ -336,9 +346,10 @@ class _Part:
             )
 
     def _complete(self, given: dict[str, Any]) -> None:
-        """Add to ``given`` the RoPE parameters that are only outside it.
+        """Add RoPE parameters that the configuration has elsewhere to ``given``.
 
-        ``given`` is the configuration's object of RoPE parameters.
+        ``given`` is the configuration's object of RoPE parameters; values in it are
+        kept.
         """
         base = first(self.config, *BASES)
         if base is not None and given.get("rope_theta") is None:
@@ -497,8 +508,9 @@ class _Part:
     def _width(self, given: Mapping[str, Any], head_dim: int) -> int | None:
         """Return the number of rotated features, if a key other than a share gives it.
 
-        A share of the head, ``partial_rotary_factor`` in the RoPE parameters ``given``,
-        determines the number if the result is ``None``.
+        ``given`` are the RoPE parameters, ``head_dim`` is the head dimension. ``None``
+        means that the share of the head in ``given``, ``partial_rotary_factor``,
+        determines the number.
         """
         if self.config.get("qk_rope_head_dim") is not None:
             return head_dim

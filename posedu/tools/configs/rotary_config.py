@@ -127,7 +127,8 @@ class RotaryConfig:
     def rotations(self) -> Float[np.ndarray, "pairs"] | None:
         """Return the number of full turns of each pair within the training length.
 
-        If the method has no training length, ``longest`` stands for it.
+        If the method has no training length, ``longest`` stands for it. ``None`` if
+        neither is given.
         """
         within = self.trained or self.longest
         return None if within is None else within * self.frequencies() / (2 * np.pi)
@@ -168,8 +169,8 @@ class RotaryConfig:
 class Temperature:
     """Factor of attention scores that depends on the query's position.
 
-    The fields are keywords of ``LogN``, the PyTorch module of log-n temperature. Only
-    ``layers`` is not: the name of the kind of layers that have this factor.
+    The fields are keywords of ``LogN``, the PyTorch module of log-n temperature, except
+    ``layers``: the name of the kind of layers that have this factor.
     """
 
     growth: str

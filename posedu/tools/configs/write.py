@@ -121,7 +121,8 @@ def _parameters(rope: RotaryConfig) -> Config:
 def _share(rope: RotaryConfig) -> float:
     """Return the share of the head dimension that gives the number of rotated features.
 
-    The product of share and head dimension, rounded down, is ``rope.width``.
+    The product of share and head dimension, rounded down, is ``rope.width``; ``rope``
+    is the rotary embedding.
     """
     share = rope.width / rope.head_dim
     return share if int(share * rope.head_dim) == rope.width else share * (1 + 1e-12)
@@ -202,9 +203,10 @@ def _transformers_4(reading: Reading) -> Config:
 def _only(reading: Reading, format: str, *methods: str) -> RotaryConfig:
     """Return the rotary embedding of all layers, if ``format`` can express it.
 
-    ``methods`` are the RoPE scaling methods that the format has. ConfigError is raised
-    if layers differ, the method is not one of these, or positions have several
-    coordinates.
+    ``reading`` is the content of a configuration, ``format`` the name of the format to
+    write, and ``methods`` are the RoPE scaling methods that the format has. ConfigError
+    is raised if layers differ, the method is not one of these, or positions have
+    several coordinates.
     """
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1:
@@ -270,7 +272,11 @@ def _megatron(reading: Reading) -> Config:
 
 
 def _require_layout(rope: RotaryConfig, format: str, layout: str) -> None:
-    """Raise ConfigError unless the pairs have the layout that ``format`` requires."""
+    """Raise ConfigError unless the pairs have the layout that ``format`` requires.
+
+    ``rope`` is the rotary embedding to write, ``format`` the name of the format, and
+    ``layout`` the required layout.
+    """
     if rope.layout not in ("", layout):
         raise ConfigError(
             f"{format} has the layout {layout!r}, the model has {rope.layout!r}: "
@@ -341,7 +347,9 @@ def _chatglm(reading: Reading) -> Config:
 def _only_axial(reading: Reading, format: str) -> RotaryConfig:
     """Return the rotary embedding of all layers; raise unless its axes are separate.
 
-    If axes are separate, each coordinate of a position has frequencies of its own.
+    ``reading`` is the content of a configuration, ``format`` the name of the format to
+    write. If axes are separate, each coordinate of a position has frequencies of its
+    own.
     """
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1 or rope.order != "separate":

@@ -144,7 +144,8 @@ def diagnose(
 def _reading(config: object | None) -> tuple[Reading | None, str]:
     """Read a model's configuration; return ``None`` and an error's text if that fails.
 
-    Without a configuration the result is ``None`` and an empty text.
+    ``config`` is anything that :func:`posedu.tools.read_rope` reads. If it is ``None``,
+    the result is ``None`` and an empty text; after a success the text is empty, too.
     """
     if config is None:
         return None, ""
@@ -157,7 +158,8 @@ def _reading(config: object | None) -> tuple[Reading | None, str]:
 def _axes(reading: Reading | None) -> int:
     """Return the largest number of coordinates of a position in a configuration.
 
-    The number is 2 if no kind of layer has several coordinates.
+    ``reading`` is the content of the configuration. The number is 2 if it is ``None``,
+    or if no kind of layer has several coordinates.
     """
     ropes = reading.kinds.values() if reading else ()
     return max(
@@ -168,7 +170,9 @@ def _axes(reading: Reading | None) -> int:
 def _longest(reading: Reading | None) -> float:
     """Return the least training length of a configuration's layers, or infinity.
 
-    Up to this length, frequencies do not depend on the length of the text.
+    ``reading`` is the content of the configuration. The result is infinity if it is
+    ``None`` or gives no length. Up to the least training length, frequencies do not
+    depend on the length of the text.
     """
     ropes = reading.kinds.values() if reading else ()
     lengths = [r.trained or r.longest for r in ropes if r is not None]
@@ -264,8 +268,8 @@ def _layer(number: int, call: Mapping[int, Call], reading: Reading | None) -> La
 def _layers_of(modules: Sequence[RotaryModule], reading: Reading | None) -> list[Layer]:
     """Measure rotary modules that were run alone, and report them as layers.
 
-    ``reading`` is the content of the model's configuration. It is not known which
-    layers use a module. So a module is compared with the configuration's rotary
+    ``reading`` is the content of the model's configuration, if any. It is not known
+    which layers use a module. So a module is compared with the configuration's rotary
     embedding of the module's kind of layer, or with those of all kinds; a module that
     several functions apply differently is compared with none.
     """
@@ -286,7 +290,8 @@ def _expected(
     """Return the rotary embeddings that a configuration has or allows for a layer.
 
     ``reading`` is the content of the configuration, ``name`` is the name of the layer's
-    module, and ``number`` counts calls of attention.
+    module, and ``number`` counts calls of attention, for names without a layer's
+    number. The tuple is empty if ``reading`` is ``None``.
     """
     if reading is None:
         return ()

@@ -20,8 +20,9 @@ NEITHER = "neither a file or folder nor package.module:function"
 def load(target: str, *, weights: bool) -> nn.Module:
     """Load the model that ``package.module:function`` or a configuration makes.
 
-    A model of a configuration is in float32, and small and random unless its own
-    ``weights`` are to be loaded. Code in the configuration's folder is not run.
+    ``target`` is the function's name, or the path of a configuration. A model of a
+    configuration is in float32, and small and random unless its own ``weights`` are to
+    be loaded. Code in the configuration's folder is not run.
 
     Raises
     ------
@@ -70,7 +71,9 @@ def _one_line(error: BaseException) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the diagnosis of a model; return 1 if it has a fault, 2 on an error.
 
-    An error is a target that gives no model, or an unreadable configuration of a model.
+    ``arguments`` are the command's, by default those of the command line. An error is a
+    target that gives no model, or an unreadable configuration of a model. Without a
+    fault or error the result is 0.
     """
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools.diagnose",

@@ -37,7 +37,10 @@ class Trial:
 
     @property
     def ok(self) -> bool | None:
-        """True if the two outputs agree; ``None`` if they could not be compared."""
+        """True if the two outputs agree, false if they differ.
+
+        ``None`` if they could not be compared.
+        """
         return None if self.differs is None else self.differs <= self.bound
 
 
@@ -110,7 +113,8 @@ def _shifted(
 ) -> tuple[Tensor, Tensor]:
     """Return outputs for equal tokens, at positions from 0 on and from ``far`` on.
 
-    ``inputs`` maps tokens and positions to the keywords of the model's ``forward``.
+    ``inputs`` maps tokens and positions to the keywords of the model's ``forward``;
+    ``tokens`` are ``[rows, tokens]``.
     """
     _needs(model, "position_ids")
     return (
@@ -125,7 +129,8 @@ def _padded(
     """Return outputs without padding, and with masked padding on the left.
 
     ``inputs`` maps tokens and positions to the keywords of the model's ``forward``. If
-    ``counted``, the padded text is given positions that begin after the padding.
+    ``counted``, the padded text is given positions that begin after the padding;
+    otherwise the model gets no positions.
     """
     _needs(model, "attention_mask", *(["position_ids"] if counted else []))
     padding = tokens[:, :3]

@@ -52,7 +52,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of attention: its module's name, its queries and its keys."""
+    """One call of attention: its module's name, its queries and its keys.
+
+    Queries and keys are a :class:`Side` each.
+    """
 
     module: str
     query: Side
@@ -113,9 +116,10 @@ class _Watch(TorchFunctionMode):
     def leave_module(self, module: nn.Module, given: Any, out: Any) -> None:
         """Append a module's output to ``returned``; remove its name from ``modules``.
 
-        PyTorch calls this method, a forward hook, when the module returns. ``returned``
-        lists the outputs since the last call of attention, ``modules`` is the stack of
-        the names of running modules.
+        PyTorch calls this method, a forward hook, when the module returns; ``given``
+        are the module's inputs, ``out`` is its output. ``returned`` lists the outputs
+        since the last call of attention, ``modules`` is the stack of the names of
+        running modules.
         """
         self.modules.pop()
         self.add_source(out)
@@ -148,9 +152,9 @@ class _Watch(TorchFunctionMode):
     def side(self, x: Tensor) -> Side | None:
         """Return queries or keys in float64, with the outputs they may be made from.
 
-        The outputs are those of linear maps and modules since the last call of
-        attention. ``None`` if the tensor ``x`` has not one vector for each token. Of
-        the heads only the first two are kept.
+        ``x`` is the tensor of queries or keys; of its heads only the first two are
+        kept. The outputs are those of linear maps and modules since the last call of
+        attention. The result is ``None`` if ``x`` has not one vector for each token.
         """
         rows, tokens = self.shape
         if x.ndim < 3 or x.shape[-2] != tokens or x[..., 0, 0].numel() % rows:

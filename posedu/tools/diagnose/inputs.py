@@ -20,12 +20,15 @@ class Refused(Exception):
 
 
 def accepts(model: nn.Module, name: str) -> bool:
-    """Return whether the model's ``forward`` has a parameter of that name."""
+    """Return whether the model's ``forward`` has a parameter named ``name``."""
     return name in inspect.signature(model.forward).parameters
 
 
 def vocabulary(model: nn.Module) -> int | None:
-    """Return the size of the vocabulary: the rows of the first embedding, if any."""
+    """Return the size of the vocabulary: the rows of the model's first embedding.
+
+    ``None`` if the model has no embedding.
+    """
     found = getattr(model, "get_input_embeddings", None)
     try:
         tables = [found()] if found is not None else []
@@ -43,7 +46,8 @@ def default_inputs(model: nn.Module) -> Inputs:
 
     The keywords are ``input_ids``, or the name of the first parameter, and
     ``position_ids`` if positions are given; and ``decoder_input_ids`` if ``forward``
-    has it.
+    has it. Raises Refused if the model has no embedding or its ``forward`` no
+    parameters.
     """
     if vocabulary(model) is None:
         raise Refused(
@@ -82,9 +86,10 @@ def output(result: Any) -> Tensor:
 
 
 def draw_tokens(model: nn.Module, rows: int, length: int, seed: int = 0) -> Tensor:
-    """Draw tokens with a fixed seed, without the first few of the vocabulary.
+    """Draw tokens ``[rows, length]`` with a fixed seed, on the model's device.
 
-    The first few are often special tokens: padding, beginning and end.
+    The first few numbers of the vocabulary are left out: they are often special tokens
+    (padding, beginning and end).
     """
     size = vocabulary(model) or TOKENS
     generator = torch.Generator().manual_seed(seed)

@@ -71,12 +71,12 @@ class MeasuredRotation:
 
     @property
     def columns(self) -> Int[np.ndarray, "rotated"]:
-        """Indices of the rotated columns, in increasing order."""
+        """Indices of the rotated columns, features of the head, in increasing order."""
         return np.sort(np.concatenate([self.first, self.second]))
 
     @property
     def width(self) -> int:
-        """Number of rotated columns."""
+        """Number of rotated columns, the features of the head that form pairs."""
         return 2 * len(self.first)
 
     @property
@@ -107,6 +107,12 @@ def measure(sides: Mapping[int, Side]) -> MeasuredRotation:
     sides
         Queries, or keys, of one token, by position; 0 and 1 must be among the
         positions.
+
+    Returns
+    -------
+    MeasuredRotation
+        The pairs of columns, with their frequencies and errors; without pairs if
+        nothing is rotated.
     """
     at = sorted(sides)
     eps = sides[0].eps
@@ -238,8 +244,9 @@ def _same(
 ) -> dict[int, int]:
     """Map wanted columns to the offered columns of which they are positive multiples.
 
-    Keys and values of the mapping are column indices. ``eps`` is the spacing of numbers
-    at 1 in the dtype of the columns, and sets the tolerance.
+    Keys and values of the mapping are column indices; a column without a match is no
+    key. ``eps`` is the spacing of numbers at 1 in the dtype of the columns, and sets
+    the tolerance.
     """
     norms = [np.linalg.norm(x, axis=0) for x in (wanted, offered)]
     units = [
@@ -261,7 +268,8 @@ def _partners(
     The partner is the column with which a column is rotated as a pair. A column is
     unexplained if it changes with the position, but not by the rotation of a pair. The
     partner of an unexplained or unrotated column is ``ALONE``, −1. ``before`` and
-    ``after`` are the features before and after rotation, by position.
+    ``after`` are the features before and after rotation, by position, and ``eps`` is
+    the spacing of numbers at 1 in their original dtype.
     """
     d = after[0].shape[1]
     (alone, grown, size), paired = np.zeros((3, d)), np.zeros((d, d))
@@ -294,7 +302,10 @@ def _partners(
 def _own(
     x: Float[np.ndarray, "samples d"], y: Float[np.ndarray, "samples d"]
 ) -> Float[np.ndarray, "d"]:
-    """Return each column's factor c that makes c · x nearest to y by least squares."""
+    """Return each column's factor c that makes c · x nearest to y by least squares.
+
+    x and y are the features before and after rotation.
+    """
     norms = (x * x).sum(0)
     return (x * y).sum(0) / np.where(norms > 0, norms, 1)
 
@@ -316,11 +327,11 @@ def _frequencies(
 ) -> tuple[Float[np.ndarray, "pairs"], dict[int, float], str]:
     """Fit a frequency to each pair's angles; return frequencies, errors and a dtype.
 
-    ``angles`` are rotation angles at the positions ``at``. The errors are the largest
-    differences of an angle from frequency · position, by position. The dtype is the one
-    that positions were rounded to, empty if they were not. Each position is a few times
-    the one before, so the frequency that fits the positions before gives the number of
-    full turns at this one.
+    ``angles`` are rotation angles at the positions ``at``, which increase; ``eps`` is
+    not used. The errors are the largest differences of an angle from frequency ·
+    position, by position. The dtype is the one that positions were rounded to, empty if
+    they were not. Each position is a few times the one before, so the frequency that
+    fits the positions before gives the number of full turns at this one.
     """
     if not len(angles):
         return np.empty(0), {}, ""

@@ -166,7 +166,8 @@ def series(measured: MeasuredRotation) -> tuple[float, float] | None:
     """Return the base and the highest frequency of measured frequencies, if geometric.
 
     Frequency p is then highest · base^(−2p/d), where d is the number of rotated
-    columns. The result is ``None`` if the frequencies are no geometric series.
+    columns. The result is ``None`` if the frequencies are no geometric series, or fewer
+    than three.
     """
     omega = np.abs(measured.frequencies)
     if len(omega) < 3 or (omega <= 4 * measured.uncertainty).any():
@@ -223,7 +224,10 @@ def coarse_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
 
 
 def measured_alone(reason: str) -> Finding:
-    """Return the note that only the model's rotary module was measured, and why."""
+    """Return the note that only the model's rotary module was measured.
+
+    ``reason`` says why the whole model was not; its first line is in the note.
+    """
     return Finding(
         NOTE,
         "alone",
@@ -238,9 +242,11 @@ def unfilled_buffers(
 ) -> Iterator[Finding]:
     """Yield a fault for each buffer for frequencies that contains no frequencies.
 
-    A buffer for frequencies is in no checkpoint (``stored`` are a checkpoint's names)
-    and has a number for each pair that ``reading``, the model's configuration, rotates.
-    Frequencies decrease, and periods increase.
+    ``buffers`` are the model's buffers (tensors that are not trained) by name. A buffer
+    for frequencies is in no checkpoint (``stored`` are a checkpoint's names) and has a
+    number for each pair that ``reading``, the model's configuration, rotates.
+    Frequencies decrease, and periods increase. Without a configuration there is no
+    fault.
     """
     ropes = [rope for rope in reading.kinds.values() if rope] if reading else []
     wanted = [rope.frequencies() for rope in ropes]
@@ -272,7 +278,8 @@ def findings(
     """Return what measured layers and trials show, each finding once, faults first.
 
     A trial compares two outputs of the model that should be equal. ``reading`` is the
-    content of the model's configuration, if it could be read.
+    content of the model's configuration, ``None`` if there is none or it could not be
+    read.
     """
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for layer in layers:
@@ -426,9 +433,10 @@ def _of_angles(measured: MeasuredRotation) -> Iterator[Finding]:
 
 
 def _few_bits(omega: Float[np.ndarray, "pairs"], uncertainty: float) -> str:
-    """Return the dtype that frequencies were rounded to, empty if it is not known.
+    """Return the 16-bit dtype that frequencies were rounded to, empty if none is seen.
 
-    ``uncertainty`` is the bound on the error of the frequencies ``omega``.
+    ``uncertainty`` is the bound on the error of the frequencies ``omega``. The text is
+    also empty if fewer than four frequencies are far above the bound.
     """
     known = omega[omega > 1e5 * uncertainty]
     fractions = np.log2(known) % 1 if len(known) else known
@@ -518,8 +526,8 @@ def _same(
 ) -> bool:
     """True if the measured frequencies equal ``wanted``, up to their uncertainty.
 
-    If not ``ordered``, the order of frequencies does not matter, as any coordinate of a
-    position may rotate any pair.
+    ``wanted`` are the expected frequencies of the pairs. If not ``ordered``, the order
+    of frequencies does not matter, as any coordinate of a position may rotate any pair.
     """
     visible = 8 * measured.uncertainty
     omega = np.abs(measured.frequencies)

@@ -34,9 +34,9 @@ Rotation = Callable[[Tensor, Tensor, Table], tuple[Tensor, Tensor]]
 class RotaryModule:
     """A model's rotary module, run with a function that rotates by the module's table.
 
-    The table holds cosines and sines. ``kind`` is the kind of layer, an argument of the
-    module, empty if the module has no such argument. ``calls`` holds the rotated
-    queries and keys by position.
+    The table holds cosines and sines. ``module`` and ``function`` are names. ``kind``
+    is the kind of layer, an argument of the module, empty if the module has no such
+    argument. ``calls`` holds the rotated queries and keys by position.
     """
 
     module: str
@@ -66,7 +66,7 @@ def rotary_modules(
     A function rotates queries and keys by the module's table, and keeps lengths if
     rotated vectors are as long as before. Of functions with equal results the first is
     taken. Each position in ``at`` is given alone or as ``axes`` equal coordinates,
-    whichever the module takes. ``rows`` is the number of sequences.
+    whichever the module takes. ``rows`` is the number of random sequences to rotate.
     """
     shapes = (*SHAPES, (1, axes), (1, 1, axes))
     used = _used(model)
@@ -109,15 +109,16 @@ def _functions(namespace: Mapping[str, Any]) -> dict[str, Rotation]:
 
 
 def _used(model: nn.Module) -> set[str]:
-    """Names like "apply_rotary" or "rope" in the code of a model's modules."""
+    """Names like "apply_rotary" or "rope" in the code of the modules of ``model``."""
     codes = (inspect.unwrap(type(m).forward).__code__ for m in model.modules())
     return {name for code in codes for name in code.co_names if NAMED.search(name)}
 
 
 def _rotation(function: Callable[..., Any]) -> Rotation | None:
-    """Adapt a function to queries, keys and a table of cosines and sines.
+    """Return a function of queries, keys and a table that calls ``function`` with them.
 
-    The result is ``None`` if the function needs more arguments than these.
+    The table holds cosines and sines. The result is ``None`` if ``function`` takes no
+    table, or needs more arguments than these.
     """
     parameters = inspect.signature(function).parameters
     names = list(parameters)
@@ -138,7 +139,10 @@ def _rotation(function: Callable[..., Any]) -> Rotation | None:
 
 
 def _kinds(module: nn.Module) -> list[str]:
-    """Kinds of layers that the forward of a rotary module takes, [""] for none."""
+    """Kinds of layers that the forward of a rotary module takes, as ``layer_type``.
+
+    The list is [""] if it has no such argument, or the kinds are not known.
+    """
     if "layer_type" not in inspect.signature(module.forward).parameters:
         return [""]
     own = getattr(module, "layer_types", None)
@@ -156,10 +160,11 @@ def _calls(
 ) -> dict[int, Call]:
     """Rotate random queries and keys at the positions before the first that fails.
 
-    The results are returned by position. ``rotate`` applies the table of ``module``.
-    Positions are given in the one of ``shapes`` with which ``rotate`` keeps the lengths
-    of queries best; of several such shapes it is the one with the widest table, which
-    has the most coordinates.
+    The results are returned by position, of those in ``at``; there are none if no shape
+    works. ``rotate`` applies the table of ``module``, which ``kind``, a kind of layer,
+    may select. ``rows`` is the number of sequences. Positions are given in the one of
+    ``shapes`` with which ``rotate`` keeps the lengths of queries best; of several such
+    shapes it is the one with the widest table, which has the most coordinates.
     """
     found: list[tuple[float, int, dict[int, Call]]] = []
     for shape in shapes:
@@ -183,9 +188,10 @@ def _calls(
 
 
 def _stretched(calls: Mapping[int, Call]) -> float:
-    """Largest relative change of queries' lengths, rounded to hundredths.
+    """Largest relative change of the lengths of rotated queries, rounded to hundredths.
 
-    The lengths are compared with those at the first position.
+    ``calls`` holds the rotated queries by position. The lengths are compared with those
+    at the first position.
     """
     lengths = [np.linalg.norm(c.query.features, axis=-1) for c in calls.values()]
     ratio = np.stack(lengths) / lengths[0]

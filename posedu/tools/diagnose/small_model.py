@@ -55,8 +55,8 @@ def small(config: Any, *, layers: int | None = 4) -> Any:
     config
         A configuration of transformers.
     layers
-        Largest number of layers, ``None`` for all. Up to three times as many are kept
-        if kinds of layers alternate and only then each kind is among them.
+        Largest number of layers, ``None`` for all. Up to three times as many layers are
+        kept if kinds of layers alternate and only then each kind is among them.
     """
     config = copy.deepcopy(config)
     for part in (*_parts(config), config):
@@ -113,7 +113,8 @@ def _narrow(config: Any) -> None:
 def _cut(config: Any, most: int) -> None:
     """Reduce a configuration to its first ``most`` layers, in counts and in lists.
 
-    Up to three times as many are kept if only then each kind of layer is among them.
+    Up to three times as many layers are kept if only then each kind of layer is among
+    them. ``config`` is changed in place.
     """
     kinds = [
         value

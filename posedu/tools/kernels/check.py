@@ -124,8 +124,10 @@ class _Run:
     """A kernel's outputs and gradients in one dtype, for one configuration.
 
     A configuration is a set of options of an encoding. ``outs`` has an output for each
-    of its test ``cases``; ``gradients`` has the gradients by input, or ``None`` if the
-    kernel has none. ``returned`` is the dtype of the kernel's outputs.
+    of its test ``cases``; ``gradients`` has for each the gradients by input, or
+    ``None`` if the kernel has none. ``dtype`` is the dtype of the inputs, ``returned``
+    the dtype of the kernel's outputs, ``None`` before the first call. ``remarks`` are
+    texts for the verdict.
     """
 
     dtype: torch.dtype
@@ -138,7 +140,8 @@ class _Run:
     def rounds_inside(self, angles: str) -> bool:
         """True if the kernel rounds cosines, sines or products as coarsely as outputs.
 
-        ``angles`` is the coarsest allowed dtype of position times frequency.
+        It does if an error exceeds the bound for tables of float32 or wider. ``angles``
+        is the coarsest allowed dtype of position times frequency.
         """
         dtype = coarsest(self.bounding, angles)
         return any(
@@ -154,8 +157,8 @@ class _Run:
     def failing(self, angles: str) -> list[tuple[Case, np.ndarray, np.ndarray]]:
         """Return the test cases in which an output's error exceeds the error's bound.
 
-        Each comes with the kernel's output and every entry's error divided by its
-        bound. ``angles`` is the coarsest allowed dtype of position times frequency.
+        With each case come the kernel's output and the ratio of error to bound at every
+        entry. ``angles`` is the coarsest allowed dtype of position times frequency.
         """
         found = []
         dtype = coarsest(self.bounding, angles)
@@ -169,8 +172,8 @@ class _Run:
     def failing_backward(self, angles: str) -> list[tuple[Case, Arrays, float]]:
         """Return the test cases in which a gradient's error exceeds the error's bound.
 
-        Each comes with the kernel's gradients by input, and the largest error divided
-        by its bound. ``angles`` is the coarsest allowed dtype of position times
+        With each case come the kernel's gradients by input, and the largest ratio of an
+        error to its bound. ``angles`` is the coarsest allowed dtype of position times
         frequency.
         """
         found = []
@@ -200,9 +203,9 @@ def check_kernel(
     Parameters
     ----------
     kernel
-        A function as described in this module. Its output is compared entry by entry,
-        and so are its gradients, if it has any: those to the inputs, for a fixed
-        upstream gradient (the gradient of a loss to the output).
+        A function with the arguments listed in this module's docstring. Its output is
+        compared entry by entry, and so are its gradients to the inputs, if it has any,
+        for a fixed upstream gradient (the gradient of a loss to the output).
     name, d, **options
         The encoding, and what the kernel should compute; see
         :func:`posedu.tools.kernels.oracle.cases`. An option that is not given may have
@@ -274,7 +277,8 @@ def _verdict(tried: Sequence[Case], faults, message, **more: Any) -> Verdict:
 def _runs(kernel, cases, wanted, tensors, device, all_asked):
     """Return the kernel's results on all test cases, a :class:`_Run` for each dtype.
 
-    ``wanted`` are the dtypes. KernelError is raised for an output that is not valid. It
+    ``wanted`` are the dtypes, ``tensors`` is ``"torch"`` or ``"numpy"``, and ``device``
+    the device of the inputs. KernelError is raised for an output that is not valid. It
     is raised for a dtype that the kernel refuses only if ``all_asked`` (the caller
     named the dtypes) or if no dtype is left.
     """
@@ -307,8 +311,9 @@ def _runs(kernel, cases, wanted, tensors, device, all_asked):
 def _narrowed(run: _Run, angles: str) -> _Run:
     """Return ``run``, with float32's bounds if the kernel computes float64 in float32.
 
-    ``run`` holds the kernel's results in one dtype; in all other cases it is returned
-    unchanged. ``angles`` is the coarsest allowed dtype of position times frequency.
+    ``run`` holds the kernel's results in one dtype. It is returned unchanged unless the
+    dtype is float64, float64's bounds fail and float32's hold. ``angles`` is the
+    coarsest allowed dtype of position times frequency.
     """
     narrow = replace(run, returned=torch.float32)
     if run.bounding != torch.float64 or not run.failing(angles):
@@ -322,7 +327,12 @@ def _narrowed(run: _Run, angles: str) -> _Run:
 
 
 def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
-    """Call the kernel on a test case, and add its output and gradients to ``run``."""
+    """Call the kernel on a test case, and add its output and gradients to ``run``.
+
+    ``tensors`` is ``"torch"`` or ``"numpy"``, the type that the kernel takes;
+    ``device`` is the device of the inputs. KernelError is raised for a result that is
+    not valid, or if the kernel changes its arguments.
+    """
     as_given = _as_torch if tensors == "torch" else _as_numpy
     positional, named = as_given(case, run.dtype, device)
     before = copy.deepcopy((positional, named))
@@ -416,7 +426,7 @@ def _called(kernel, case: Case, positional, named):
 
 
 def _takes(kernel, positional, named) -> bool:
-    """Return whether the kernel's signature, if it has one, takes these arguments.
+    """Return whether the kernel's signature takes these arguments; true if it has none.
 
     ``positional`` are given by position, ``named`` by keyword.
     """
@@ -432,8 +442,9 @@ def _takes(kernel, positional, named) -> bool:
 def _validated(out: Any, case: Case, tensors: str) -> np.ndarray:
     """Return a kernel's output in float64; raise KernelError if it is not valid.
 
-    Type and shape must be those that the test case requires, the dtype one that is
-    compared, and all values finite.
+    ``tensors`` is ``"torch"`` or ``"numpy"``, the type that ``out`` must have. The
+    shape must be the one that the test case requires, the dtype one that is compared,
+    and all values finite.
     """
     kind = torch.Tensor if tensors == "torch" else np.ndarray
     if not isinstance(out, kind):
@@ -474,7 +485,9 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
     """Return the verdict on a kernel from its results in all configurations and dtypes.
 
     ``runs`` has a list for each configuration (set of options) of the encoding, with a
-    :class:`_Run` for each dtype. ``options`` are those that the caller gave.
+    :class:`_Run` for each dtype. ``name`` is the encoding, ``options`` are the options
+    that the caller gave, and ``angles`` is the coarsest allowed dtype of position times
+    frequency.
     """
     for of_variant in runs:
         if not any(run.failing(angles) for run in of_variant):
@@ -503,11 +516,12 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
 
 
 def _within(runs, precision: str) -> list[_Run] | None:
-    """Return the results for the first configuration that is right, or ``None``.
+    """Return the results for the first configuration that is right.
 
     ``precision`` is the coarsest allowed dtype of position times frequency. ``runs``
     has a list for each configuration (set of options), with the kernel's results in
-    each dtype.
+    each dtype; one of these lists is returned, or ``None`` if no configuration is
+    right.
     """
     fits = (r for r in runs if not any(run.failing(precision) for run in r))
     return next(fits, None)
@@ -539,8 +553,10 @@ def _right(name, options, runs, of_variant, angles) -> Verdict:
     """Return the verdict on a kernel whose outputs are right in one configuration.
 
     ``of_variant`` holds the kernel's results for this configuration (set of options) in
-    each dtype. ``runs`` holds those for all configurations, and shows which options
-    were found out. If a gradient is wrong, the verdict says so.
+    each dtype. ``runs`` holds the results for all configurations, and shows which
+    options were found out: those that the caller's ``options`` for the encoding
+    ``name`` lack. ``angles`` is the coarsest allowed dtype of position times frequency.
+    If a gradient is wrong, the verdict says so.
     """
     cases = of_variant[0].cases
     own = {n: v for n, v in cases[0].options.items() if n not in options}
@@ -581,8 +597,9 @@ def _right(name, options, runs, of_variant, angles) -> Verdict:
 def _known_gradient(failing, run: _Run) -> str:
     """Return the end of a message that names the fault whose gradient a kernel has.
 
-    ``failing`` are the test cases with wrong gradients. The text is empty if no mutant
-    (known fault) has the kernel's gradients; it says if all gradients are 0.
+    ``failing`` are the test cases with wrong gradients, ``run`` is the kernel's results
+    in one dtype. The text is empty if no mutant (known fault) has the kernel's
+    gradients; it says if all gradients are 0.
     """
     if any(not isinstance(case.solution, Solution) for case, _, _ in failing):
         return ""
@@ -627,7 +644,8 @@ def _wrong(of_variant, faults, message, angles) -> Verdict:
 def _place(wrong: np.ndarray, case: Case) -> str:
     """Describe in words at which positions, features and heads an output is wrong.
 
-    ``wrong`` has the shape of the output and is true at wrong entries.
+    ``wrong`` has the shape of the output of the test case ``case`` and is true at wrong
+    entries.
     """
     where = np.nonzero(wrong)
     of_tokens = {(b, t) for b, t in zip(where[0], where[-2], strict=True)}
@@ -652,10 +670,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _ranges(numbers: np.ndarray, whole: int | None) -> str:
-    """Format numbers as ranges: 0–3, 8–11.
+    """Format increasing whole numbers as ranges: 0–3, 8–11.
 
-    ``whole`` is the count of all possible numbers; if none is missing, "(all)" is
-    added.
+    ``whole`` is the count of all possible numbers from 0 on; if none is missing,
+    "(all)" is added. If ``whole`` is ``None``, it is never added.
     """
     if whole == len(numbers):
         return f"0–{whole - 1} (all)"
@@ -685,7 +703,10 @@ def _imported(given: str) -> Callable[..., Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict on a kernel: return 0 if right, 1 if wrong, 2 on an error."""
+    """Print the verdict on a kernel: return 0 if right, 1 if wrong, 2 on an error.
+
+    ``arguments`` are the command's, by default those of the command line.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools.kernels.check",
         description="Test whether a kernel computes an encoding, and name its fault if "

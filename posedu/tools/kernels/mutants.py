@@ -37,7 +37,8 @@ class Reference:
     """A NumPy implementation that mutants (known faults) change, with its arguments.
 
     ``implementation`` is the function, ``options`` are its keywords. ``positions`` maps
-    the given positions and the shape of the features to the positions that are used.
+    the given positions and the shape of the features to the positions that are used; by
+    default they are used as given.
     """
 
     implementation: Change
@@ -60,7 +61,7 @@ class Reference:
     def with_output(self, change: Callable[[Array, Array], Array]) -> "Reference":
         """Return a copy of the reference whose output is ``change(output, features)``.
 
-        ``output`` is that of the reference before the change.
+        ``output`` is the unchanged reference's output, ``features`` its input.
         """
         implementation = self.implementation
         return replace(
@@ -191,7 +192,8 @@ def _of_numbers(
 ) -> Iterator[Mutant]:
     """Yield mutants (known faults) with an unknown number, to be fitted to a kernel.
 
-    The number is RoPE's base, the attention factor, or a factor of all positions.
+    The number is RoPE's base, the attention factor, or a factor of all positions, as
+    far as ``encoding`` with ``options`` has them.
     """
     asked = signature(encoding.implementation("numpy")).parameters
     if "base" in asked and options.get("frequencies") is None:
@@ -218,7 +220,11 @@ def _of_numbers(
 
 
 def _rotated_width(x: Array, options: Mapping[str, Any]) -> int:
-    """Return the number of features, from the first on, that the options rotate."""
+    """Return the number of features of ``x``, from the first on, that are rotated.
+
+    It is twice the sum of the option ``sections``, or the option ``rotary_dim``, or
+    else the number of all features.
+    """
     sections = 2 * sum(options.get("sections", ()))
     return sections or options.get("rotary_dim") or x.shape[-1]
 
@@ -237,8 +243,9 @@ def _from_tables(
     """Rotate ``x`` with right cosines and sines, but combine them by ``combine``.
 
     ``implementation`` is the right rotation; it gives the cosines and sines at the
-    positions ``at``. ``combine`` is a function of the rotated features, the cosines and
-    sines, the indices of each pair's two features, and those in the other layout.
+    positions ``at`` with its ``options``. ``combine`` is a function of the rotated
+    features, the cosines and sines, the indices of each pair's first and second
+    features, and the two arrays of indices in the other layout.
     """
     width, layout = _rotated_width(x, options), options["layout"]
     a, b = pairs(width, layout=layout)
@@ -280,7 +287,7 @@ def _reordered(x, cos, sin, a, b, others):
 def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
     """Yield mutants (known faults) of encodings that rotate pairs of features.
 
-    ``options`` are those of the encoding.
+    ``options`` are the encoding's options, such as the layout of the pairs.
     """
     yield Mutant(
         "axis of tokens",
@@ -317,7 +324,10 @@ def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
 
 
 def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Yield known faults (mutants) of RoPE's frequencies and its number of features."""
+    """Yield known faults (mutants) of RoPE's frequencies and its number of features.
+
+    ``d`` is the head dimension, ``options`` are RoPE's options.
+    """
     r, base = options.get("rotary_dim") or d, options.get("base", 10000.0)
     changed = Reference.with_options
     if options.get("frequencies") is not None:
@@ -369,7 +379,8 @@ def _trailing(
 ) -> Array:
     """Rotate the last ``width`` features by a reference that rotates the first.
 
-    The reference is ``implementation``, a NumPy function of features and positions.
+    The reference is ``implementation``, a NumPy function of features ``x`` and
+    positions ``at``.
     """
     rolled = implementation(np.roll(x, width, -1), at, **options)
     return np.roll(rolled, -width, -1)
@@ -378,7 +389,8 @@ def _trailing(
 def _summed(combine: Change) -> Callable[..., Reference]:
     """Return a change of the reference: input and encoding are joined by ``combine``.
 
-    The right reference adds them.
+    The right reference adds them. ``combine`` takes both arrays, and the number to fit
+    if the mutant has one.
     """
 
     def change(reference: Reference, *value: float) -> Reference:
@@ -394,7 +406,10 @@ def _summed(combine: Change) -> Callable[..., Reference]:
 
 
 def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Yield mutants (known faults) of an encoding that is added to a model's input."""
+    """Yield mutants (known faults) of an encoding that is added to a model's input.
+
+    ``d`` is the model's width, ``options`` are the encoding's options.
+    """
     scaled, root = _summed(lambda x, e, c: x + c * e), math.sqrt(d)
     yield Mutant("factor", "the encoding is multiplied by {:.6g}", scaled, (1.0,))
     for text, combine in (
@@ -444,7 +459,7 @@ def _scaled(power: float) -> Callable[[Reference], Reference]:
 def _shifted_distance(step: int) -> Callable[[Reference], Reference]:
     """Return a change of the reference that adds ``step`` to every distance.
 
-    The distance is that between a query and a key.
+    The distance is that between a query and a key, of which the bias is a function.
     """
 
     def changed(hooks: Hooks) -> Hooks:
@@ -569,7 +584,11 @@ class MutatedCase:
     def solved(
         self, dtype: torch.dtype = torch.float64
     ) -> Solution | attention_hooks.Case:
-        """Return the wrong reference's results, with error bounds for ``dtype``."""
+        """Return the wrong reference's results, with error bounds for ``dtype``.
+
+        For an encoding of features they are a :class:`Solution`, for attention a case
+        of the cross-check.
+        """
         if isinstance(self.case.solution, Solution):
             return Solution(self._pair, self.case.inputs["x"], self._at)
         changed = self._changed
@@ -579,7 +598,10 @@ class MutatedCase:
 
 
 def coarsest(dtype: torch.dtype, angles: str) -> torch.dtype:
-    """Return the coarser of an output's dtype and the dtype of the output's angles."""
+    """Return the coarser of an output's ``dtype`` and ``angles``, the dtype of angles.
+
+    An angle is position times frequency.
+    """
     return max(dtype, getattr(torch, angles), key=roundoff)
 
 
@@ -587,7 +609,7 @@ def coarsest(dtype: torch.dtype, angles: str) -> torch.dtype:
 class Outputs:
     """A kernel's outputs for its test cases in one dtype.
 
-    ``cases`` and ``outs`` have the same order.
+    ``outs`` has the output for each of ``cases``, in the same order.
     """
 
     cases: Sequence[Case]
@@ -595,7 +617,7 @@ class Outputs:
     dtype: torch.dtype
 
     def agree(self, change: Change, angles: str) -> bool:
-        """Return whether the outputs are those of a wrong reference, within bounds.
+        """Return whether the outputs equal a wrong reference's outputs, within bounds.
 
         ``change`` makes the wrong reference from the right one. ``angles`` is the dtype
         that position times frequency may have.
@@ -603,10 +625,12 @@ class Outputs:
         return self._near(change, angles) and self._within(change, angles)
 
     def _near(self, change: Change, angles: str) -> bool:
-        """True if all outputs are near those of the wrong reference of ``change``.
+        """True if all outputs are near the outputs of a wrong reference.
 
-        Near means within 64 times the largest error bound. Nearly all wrong references
-        fail at the first test case, so this is a quick test.
+        ``change`` makes the wrong reference from the right one. Near means within 64
+        times the largest error bound, where ``angles`` is the dtype that position times
+        frequency may have. Nearly all wrong references fail at the first test case, so
+        this is a quick test.
         """
         dtype = coarsest(self.dtype, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
@@ -632,10 +656,10 @@ class Outputs:
     def fitted(self, change: Change, start: Sequence[float]) -> float | None:
         """Return the number with which ``change`` explains the outputs, or ``None``.
 
-        ``change`` makes a wrong reference from the right one and the number. The search
-        begins at the value of ``start`` that fits the first test case best. It
-        minimizes the squared differences in the test cases near position 0, and then in
-        all test cases.
+        ``change`` makes a wrong reference from the right one and the number, which is
+        above 0; ``None`` if no number comes near. The search begins at the value of
+        ``start`` that fits the first test case best. It minimizes the squared
+        differences in the test cases near position 0, and then in all test cases.
         """
         first = [n for n, c in enumerate(self.cases) if np.abs(c.positions).max() < 10]
 
@@ -678,8 +702,9 @@ def _both(one: Change, other: Change, reference: Reference, *value: float) -> Re
 class Explanation:
     """Mutants (known faults) that explain a kernel's outputs, and its angles' dtype.
 
-    ``names`` are the names of the faults, ``description`` is a sentence for a reader.
-    ``case`` is the first test case of the configuration (set of options) that fits.
+    ``names`` are the names of the faults, ``description`` is a sentence for a reader,
+    and ``angles`` the dtype of the kernel's angles. ``case`` is the first test case of
+    the configuration (set of options) that fits.
     """
 
     names: tuple[str, ...]
@@ -689,12 +714,13 @@ class Explanation:
 
 
 def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation | None:
-    """Return the fewest mutants that explain a kernel's outputs, or ``None``.
+    """Return the fewest mutants that explain a kernel's outputs.
 
     Mutants are known faults. ``by_variant`` holds the outputs for each configuration
     (set of options) of the encoding. ``angles`` are the dtypes of angles to try, the
     finest first. With angles in bfloat16 nearly anything agrees, so only single mutants
-    are tried.
+    are tried. The result is ``None`` if no mutant and no two mutants explain the
+    outputs.
     """
     tried = [_Search(outputs) for outputs in by_variant]
     fine = [dtype for dtype in angles if dtype != "bfloat16"]
@@ -725,7 +751,7 @@ class _Search:
         """Return the first ``count`` mutants that together explain the outputs.
 
         Mutants are known faults. ``angles`` is the dtype that position times frequency
-        may have. The result is ``None`` if no mutants explain the outputs.
+        may have. The result is ``None`` if no ``count`` mutants explain the outputs.
         """
         for chosen in combinations(self._table, count):
             if (
@@ -754,11 +780,12 @@ class _Search:
             return False
 
     def _values(self, chosen, change: Change) -> list[float | None]:
-        """Return numbers to try for mutants: the fitted one, after its roundings.
+        """Return the numbers to try in a change of the reference by mutants.
 
-        ``chosen`` are the mutants (known faults), ``change`` is their joint change of
-        the reference. The list is ``[None]`` if no mutant needs a number, and empty if
-        no number fits.
+        ``chosen`` are the mutants (known faults), ``change`` is their joint change. The
+        numbers are the one fitted to the kernel's outputs, after its roundings to a few
+        digits. The list is ``[None]`` if no mutant needs a number, and empty if no
+        number fits.
         """
         free = [mutant for mutant in chosen if mutant.start]
         if not free:

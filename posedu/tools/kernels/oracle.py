@@ -116,11 +116,13 @@ class Case:
         return self.solution.bound(dtype)
 
     def gradient_used(self, gradients: Arrays, dtype, angles, tables) -> np.ndarray:
-        """Return the error of a kernel's gradients as a share of the error's bound.
+        """Return the errors of a kernel's gradients as shares of the errors' bounds.
 
         ``gradients`` has an array for each input. If the encoding changes features,
         there is a share for each entry; if it acts inside attention, a share for the
-        slope along a direction of all inputs. The dtypes are those of :meth:`bound`.
+        slope along a direction of all inputs. ``dtype``, ``angles`` and ``tables`` are
+        the dtypes of the gradients, of position times frequency, and of cosines and
+        sines.
         """
         if isinstance(self.solution, Solution):
             bound = self.solution.gradient_bound(dtype, as_dtype(angles), tables)
@@ -152,7 +154,10 @@ class Solution:
         self.out, self._sizes = self._solved("forward", x)
 
     def differentiate(self, upstream: np.ndarray) -> np.ndarray:
-        """Return the gradient to the features for an upstream gradient."""
+        """Return the gradient to the features for an upstream gradient.
+
+        ``upstream`` is the gradient of a loss to the output, of the output's shape.
+        """
         gradient, self._slope_sizes = self._solved("backward", upstream)
         return gradient
 
@@ -167,7 +172,8 @@ class Solution:
     def gradient_bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
         """Return the error bound of the gradient that :meth:`differentiate` returns.
 
-        ``dtypes`` are those of the gradient, of angles and of tables.
+        ``dtypes`` are the dtypes of the gradient, of angles (positions times
+        frequencies) and of the tables of cosines and sines.
         """
         return self._bound(self._slope_sizes, dtypes)
 
@@ -282,7 +288,8 @@ def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...
 def cases_of(encoding: EncodingRecord, variant: Variant, d: int | None) -> list[Case]:
     """Return the test cases of one configuration (set of options) of an encoding.
 
-    ``d`` is the head dimension; by default it is chosen as in :func:`cases`.
+    ``variant`` is the configuration. ``d`` is the head dimension; if it is ``None``, it
+    is chosen as in :func:`cases`.
     """
     unit = encoding.divisor(variant)
     if d is None:
@@ -332,10 +339,11 @@ def _feature_cases(
 
 
 def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool]]:
-    """Yield for each test case its name, its positions and its number of heads.
+    """Yield each test case's name, positions, number of heads, and a flag.
 
-    The fourth item says whether features have very different magnitudes. ``axes`` is
-    the number of coordinates of a position, ``None`` for plain numbers.
+    Positions are ``[rows, tokens]``, with a last axis of ``axes`` coordinates, or
+    without it if ``axes`` is ``None``. The flag says whether features have very
+    different magnitudes.
     """
     lines = {
         "consecutive": [[0, 1, 2, 3, 4, 5, 6]],
@@ -368,9 +376,10 @@ def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:
 
 
 def _grid(axes: int) -> np.ndarray:
-    """Return positions of two tokens at the origin and of a 3 × 5 grid.
+    """Return positions ``[1, 17, axes]`` of two tokens at the origin and a 3 × 5 grid.
 
-    Rows and columns are the last two axes; the axes before are constant on the grid.
+    ``axes`` is the number of coordinates of a position, of which the last two are rows
+    and columns; the others are constant on the grid.
     """
     rows, columns = np.meshgrid(np.arange(3), np.arange(5), indexing="ij")
     cells = [np.full(15, 2)] * (axes - 2) + [rows.ravel(), columns.ravel()]
@@ -538,7 +547,10 @@ def parse_options(given: Sequence[str]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write an encoding's test cases to a file; return 2 if that is impossible."""
+    """Write an encoding's test cases to a file; return 2 if that is impossible, else 0.
+
+    ``arguments`` are the command's, by default those of the command line.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools.kernels.oracle",
         description="Write test cases for kernels of an encoding to a file for NumPy.",

@@ -43,7 +43,7 @@ class CAPE(SampledPositions):
         ln λ of a sequence is uniform between minus and plus the logarithm of this.
     normalize
         Whether a sequence's mean position is subtracted first, in evaluation too. The
-        mean is that of one call: with a cache, subtract it yourself.
+        mean is taken over the tokens of one call: with a cache, subtract it yourself.
     inner
         Encoding of the augmented positions in the input: the paper's sinusoids, or
         ``None`` where layers encode them. Default ``None``.
@@ -76,7 +76,8 @@ class CAPE(SampledPositions):
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
         """Draw the float64 random numbers Δ, ε and λ for each of ``rows`` sequences.
 
-        The result is a dictionary of ``shift`` (Δ), ``jitter`` (ε) and ``scale`` (λ).
+        Returned is a dictionary of ``shift`` (Δ) and ``scale`` (λ), ``[rows, 1]``, and
+        ``jitter`` (ε), ``[rows, tokens]``.
         """
         require_sizes(rows, tokens)
         signed = [2 * self.uniform(rows, n, device=device) - 1 for n in (1, tokens, 1)]
@@ -97,7 +98,8 @@ class CAPE(SampledPositions):
         """Return the augmented positions λ (τ + Δ + ε) of ``positions`` τ, in float64.
 
         Positions are ``[tokens]`` or ``[rows, tokens]``; ``shift`` is Δ, ``jitter`` ε
-        and ``scale`` λ.
+        and ``scale`` λ. If ``normalize`` is true, the mean of a sequence's positions is
+        subtracted first.
         """
         draws = {"shift": shift, "jitter": jitter, "scale": scale}
         for name, draw in draws.items():
@@ -116,9 +118,10 @@ class CAPE(SampledPositions):
     def evaluation_positions(
         self, positions: Shaped[Tensor, "*rows tokens"]
     ) -> Shaped[Tensor, "*rows tokens"]:
-        """Return the positions used in evaluation: the given ones.
+        """Return the positions used in evaluation: ``positions``, not augmented.
 
-        If ``normalize`` is true, their mean is subtracted, in float64.
+        If ``normalize`` is true, the mean of each sequence's positions is subtracted,
+        in float64.
         """
         if not self.normalize:
             return positions

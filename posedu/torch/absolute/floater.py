@@ -38,7 +38,7 @@ class VectorField(nn.Module):
 
     A network with one hidden layer of ReLUs, of the same width. Both layers read the
     time as their last feature: "flow_func_linear" of the code of arXiv 2003.09229.
-    Initial weights are those of that code: normal with Xavier's variance, biases 0.
+    Initial weights are as in this code: normal with Xavier's variance, biases 0.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class FLOATER(Encoding):
     ----------
     heads, d
         Sizes of the layer. The states are heads · d wide; keys and values of fewer
-        heads get the first features of theirs.
+        heads get the first features of their vectors.
     tableau
         ``"3/8"`` (the code, whose solver calls it "rk4") or ``"classical"``.
     delta
@@ -101,7 +101,7 @@ class FLOATER(Encoding):
     farthest
         The largest position; positions beyond are refused. Default 2¹⁶.
     field
-        Another layer's h, to share it. Default: one of its own.
+        Another layer's h, to share it. Default: an h of this layer alone.
     start
         Initial p(0) of queries, keys and values, ``[3, heads · d]``. Default: uniform,
         as the code draws them for a model of one layer.
@@ -160,7 +160,8 @@ class FLOATER(Encoding):
     ) -> Float[Tensor, "*rows tokens 3 width"]:
         """Return the vectors p that are added to q, k and v at each position.
 
-        Equation ``def-floater``.
+        The axis of size 3 is that of q, k and v, in this order. Equation
+        ``def-floater``.
         """
         require_float_dtype("dtype", dtype)
         return self._at(positions, self.start, dtype).to(dtype)
@@ -173,8 +174,9 @@ class FLOATER(Encoding):
     ) -> Float[Tensor, "*rows states width"]:
         """Return the ODE's solution at each position, float32 or wider.
 
-        ``start`` are the states at position 0. Solutions whose squares would overflow
-        in ``dtype`` are refused.
+        ``start`` are the states at position 0, ``[states, width]``. ``dtype`` is the
+        dtype in which the solution will be used; solutions whose squares would overflow
+        in it are refused.
         """
         h = self.field
         weights = h.inner, h.inner_bias, h.outer, h.outer_bias

@@ -90,8 +90,9 @@ class FourierFeatures(Encoding):
         """Return the Fourier features of each position, in float64.
 
         They are cosines and sines of position times frequency. Equation
-        ``def-fourier-features``. If the coordinates form several groups, the result has
-        an axis of groups. ``device`` matters only for positions in a range or a list.
+        ``def-fourier-features``. If the coordinates form several groups, the features
+        have an axis of groups. ``device`` matters only for positions in a range or a
+        list.
         """
         return self._features(self._require_shape(positions, device), device)
 
@@ -176,7 +177,9 @@ class FourierFeatures(Encoding):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Move and cast like every module, but keep frequencies float32 or wider.
 
-        In bf16 an angle of a hundred radians would be off by up to 0.4.
+        In bf16 an angle of a hundred radians would be off by up to 0.4. PyTorch calls
+        this method with ``fn``, the function that moves or casts a tensor, and
+        ``recurse``, whether submodules are changed, too.
         """
         frequencies = self.frequencies
 
@@ -344,7 +347,10 @@ class FourierLearned(FourierFeatures):
 
 
 def _affine(layer: nn.Linear, x: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows m"]:
-    """Apply a linear layer in the dtype of ``x`` (float64), under autocast too."""
+    """Apply a linear layer with its weight and bias cast to the dtype of ``x``.
+
+    ``x`` is float64 here, and autocast does not lower the dtype.
+    """
     return x @ layer.weight.to(x.dtype).mT + layer.bias.to(x.dtype)
 
 
@@ -356,6 +362,10 @@ def drawn_or_given(
     frequencies: Frequencies | None,
 ) -> Float[Tensor, "pairs *axes"]:
     """Return frequencies, drawn from N(0, σ²) or copied, in float32 or float64.
+
+    They are ``[pairs]`` if ``axes`` is ``None``, else ``[pairs, axes]``. Either
+    ``sigma``, the σ, is given and they are drawn by ``seed``, or ``frequencies`` are
+    given and copied; the other is ``None``.
 
     Raises
     ------

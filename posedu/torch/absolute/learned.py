@@ -298,7 +298,10 @@ class BERTInput(nn.Module):
 
 
 def _normed(norm: nn.LayerNorm, x: Tensor) -> Tensor:
-    """Apply a layer norm in float32 or better; round once to the dtype of ``x``."""
+    """Apply the layer norm ``norm`` to ``x``, in float32 or better.
+
+    The normalized ``x`` is rounded once to the dtype of ``x``.
+    """
     wide = torch.promote_types(x.dtype, torch.float32)
     weight, bias = (t.to(wide) for t in (norm.weight, norm.bias))
     shape = norm.normalized_shape

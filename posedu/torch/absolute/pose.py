@@ -59,7 +59,8 @@ class PoSE(SampledPositions):
         """Draw, for each sequence of n tokens, ``cut`` and ``skip``.
 
         ``cut``, the first position of the second chunk, is 1 to ⌈n/2⌉; ``skip`` is 0 to
-        W − n, for the window W. The result is a dictionary of the two.
+        W − n, for the window W. Returned is a dictionary of ``cut`` and ``skip``,
+        integers ``[rows, 1]``.
         """
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
@@ -80,7 +81,11 @@ class PoSE(SampledPositions):
         cut: Int[Tensor, "rows 1"],
         skip: Int[Tensor, "rows 1"],
     ) -> Shaped[Tensor, "_ tokens"]:
-        """Add ``skip`` to the positions from ``cut`` on; integers stay integers."""
+        """Add ``skip`` to the positions from ``cut`` on; integers stay integers.
+
+        Positions are ``[tokens]`` or ``[rows, tokens]``; ``cut``, the first position of
+        the second chunk, and ``skip`` are one integer for each sequence.
+        """
         device = getattr(cut, "device", None)
         positions = from_list(positions, device)
         require_positions(positions)

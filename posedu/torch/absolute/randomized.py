@@ -70,9 +70,10 @@ class Randomized(SampledPositions):
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
         """Draw a sorted ``sample`` of positions for each sequence, or one for all.
 
-        The result is a dictionary of the sample alone. A sample holds the indices of
-        the smallest of ``limit`` random numbers. All sets are equally probable, up to
-        ties among float64 numbers.
+        The class's argument ``per`` decides between these. Returned is a
+        dictionary of ``sample`` alone, integers ``[rows, tokens]`` or ``[1, tokens]``.
+        A sample holds the indices of the smallest of ``limit`` random numbers. All sets
+        are equally probable, up to ties among float64 numbers.
         """
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():

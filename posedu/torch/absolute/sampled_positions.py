@@ -44,15 +44,26 @@ class SampledPositions(Encoding):
             self.inner.require(layer)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """Return a dict of random numbers drawn for each of ``rows`` sequences."""
+        """Return a dict of random numbers drawn for each of ``rows`` sequences.
+
+        Each sequence has ``tokens`` tokens. The keys are the keyword arguments of
+        :meth:`place`. A subclass defines this method.
+        """
         raise NotImplementedError
 
     def place(self, positions: Positions, **draws: Tensor) -> Tensor:
-        """Change positions by random numbers from :meth:`draw`."""
+        """Return ``positions`` changed by the random numbers ``draws`` of :meth:`draw`.
+
+        Positions are ``[tokens]`` or ``[rows, tokens]``. A subclass defines this
+        method.
+        """
         raise NotImplementedError
 
     def evaluation_positions(self, positions: Tensor) -> Tensor:
-        """Return the positions used in evaluation, without random numbers."""
+        """Return the positions used in evaluation, without random numbers.
+
+        By default they are the given ``positions``.
+        """
         return positions
 
     def locate(
@@ -60,10 +71,10 @@ class SampledPositions(Encoding):
         positions: Shaped[Tensor, "rows tokens"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Shaped[Tensor, "_ tokens"]:
-        """Return changed positions, by random numbers drawn for each sequence.
+        """Return ``positions`` changed by random numbers for each sequence of ``x``.
 
-        In evaluation the result is that of :meth:`evaluation_positions`, unless
-        ``in_evaluation`` is true.
+        In evaluation the positions of :meth:`evaluation_positions` are returned
+        instead, unless ``in_evaluation`` is true.
         """
         if not (self.training or self.in_evaluation):
             return self.evaluation_positions(positions)
@@ -75,7 +86,7 @@ class SampledPositions(Encoding):
     ) -> Float[Tensor, "batch tokens d_model"]:
         """Return ``x`` as the encoding ``inner`` embeds it at the changed positions.
 
-        Without ``inner``, ``x`` is returned unchanged.
+        Without an encoding ``inner``, ``x`` is returned unchanged.
         """
         return x if self.inner is None else self.inner.embed(x, positions)
 
@@ -88,7 +99,10 @@ class SampledPositions(Encoding):
 
 
 def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
-    """Raise unless the random numbers ``draw`` are on the device of the positions."""
+    """Raise unless the random numbers ``draw`` are on the device of the positions.
+
+    ``name`` is the name of ``draw`` in the error message.
+    """
     if draw.device != positions.device:
         raise ValueError(
             f"{name} is on {draw.device}, the positions on {positions.device}; move "
@@ -130,7 +144,10 @@ def require_draws(
 
 
 def require_integers(name: str, draw: Tensor) -> None:
-    """Raise unless the tensor ``draw`` of random numbers holds integers."""
+    """Raise unless the tensor ``draw`` of random numbers holds integers.
+
+    ``name`` is the name of ``draw`` in the error message.
+    """
     if draw.is_floating_point() or draw.is_complex() or draw.dtype == torch.bool:
         raise TypeError(f"{name} must hold integers, got {draw.dtype}")
 

@@ -39,7 +39,7 @@ class Sinusoidal(Encoding):
     layout
         ``"interleaved"`` (the paper) or ``"half"`` (tensor2tensor, fairseq).
     base
-        Default 10000 (the paper).
+        Base of the frequencies. Default 10000 (the paper).
     spacing
         ``"paper"`` or ``"tensor2tensor"``; see
         :func:`posedu.numpy.frequencies.frequencies`.

@@ -77,8 +77,9 @@ class ALiBi(ByDistance):
     ):
         """Return query terms −m i and key terms m j, whose sum is the bias −m (i − j).
 
-        m is the slope of a head, i the position of a query, j that of a key. ``None``
-        unless ``sides`` is ``"causal"``.
+        m is the slope of a head, i the position of a query, j the position of a key.
+        Unless ``sides`` is ``"causal"``, the bias is no such sum, and ``None`` is
+        returned.
         """
         if self.sides != "causal":
             return None
@@ -93,7 +94,8 @@ class ALiBi(ByDistance):
 
         Causal: −m times the offset, with the head's slope m. Symmetric: −m times the
         distance. One-sided: as symmetric, but −∞ for later keys in the first half of
-        the heads and for earlier keys in the second half.
+        the heads and for earlier keys in the second half. An offset is query position
+        minus key position.
         """
         steps = offsets.flatten()
         signed = steps if self.sides == "causal" else steps.abs()

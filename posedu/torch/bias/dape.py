@@ -98,7 +98,7 @@ class DAPE(Encoding):
 
     @property
     def needs_positions(self) -> bool:
-        """True if the bias ``over`` depends on positions."""
+        """True if DAPE has a bias ``over``, and that bias depends on positions."""
         return self.over is not None and self.over.needs_positions
 
     def require(self, layer: Sizes) -> None:
@@ -110,11 +110,17 @@ class DAPE(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
-        """Return the per-token state that the bias ``over`` needs in the cache."""
+        """Return the per-token state that the bias ``over`` needs in the cache.
+
+        It is a dictionary of tensors by name, empty if there is no bias.
+        """
         return {} if self.over is None else self.over.remember(x)
 
     def scale(self, d: int) -> float:
-        """Return the factor of products q · k: that of the bias ``over``, or 1/√d."""
+        """Return the factor of products q · k: that of the bias ``over``, or 1/√d.
+
+        1/√d is returned if there is no bias (``over`` is ``None``).
+        """
         return super().scale(d) if self.over is None else self.over.scale(d)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
@@ -163,8 +169,9 @@ class DAPE(Encoding):
     ) -> Bool[Tensor, "batch 1 queries wider"]:
         """Boolean mask of f's hidden units that are kept; all other units become 0.
 
-        The mask is kernel // 2 keys wider on both sides than ``visible``, the attention
-        mask.
+        f is DAPE's network; ``visible`` is the attention mask. The mask returned is
+        kernel // 2 keys wider on both sides. Units at visible keys are kept and, if
+        ``edges`` is ``"code"``, units at later keys, too.
         """
         margin = self.hidden.kernel_size[0] // 2
         kept = pad(visible, (margin, margin), value=False)
@@ -187,7 +194,8 @@ def _bias_encoding(
 ) -> Encoding | None:
     """Return the encoding of the bias B: ``over``, or the encoding that ``over`` names.
 
-    ``options`` are the keywords ``over_…`` for a named encoding.
+    ``None`` if ``over`` is ``None``: there is no bias then. ``heads`` is the number of
+    query heads; ``options`` are the keywords ``over_…`` for a named encoding.
     """
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
@@ -212,7 +220,10 @@ def _bias_encoding(
 def _convolve(
     x: Float[Tensor, "batch channels queries wider"], layer: nn.Conv1d
 ) -> Float[Tensor, "batch features queries keys"]:
-    """Convolve ``x`` along its key axis by ``layer``, in the dtype of ``x``."""
+    """Convolve ``x`` along its key axis by ``layer``, in the dtype of ``x``.
+
+    Nothing is padded: of the ``wider`` keys of ``x``, kernel − 1 are lost.
+    """
     weight, bias = layer.weight.to(x.dtype), layer.bias
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1

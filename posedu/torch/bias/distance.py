@@ -36,7 +36,7 @@ class ByDistance(Encoding):
         return _row(self._scaled(tokens), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
-        """Return the bias of every (query, key) pair."""
+        """Return the bias of every (query, key) pair, given by :meth:`of_offsets`."""
         return matrix_by_distance(self._scaled(tokens), tokens)
 
     def _scaled(self, tokens: Tokens) -> OfOffsets:
@@ -61,9 +61,9 @@ def matrix_by_distance(
 ) -> Float[Tensor, "rows heads queries keys"]:
     """Return the bias of every (query, key) pair, by the function ``of_offsets``.
 
-    ``of_offsets`` gives the bias of offsets (query position minus key position). Where
-    positions count up by one, the bias is computed once for each offset, and the result
-    is a view of these numbers.
+    ``of_offsets`` maps offsets (query position minus key position) to their bias for
+    each head. Where positions count up by one, the bias is computed once for each
+    offset, and the matrix returned is a view of these numbers.
     """
     row = _row(of_offsets, tokens)
     if row is None:

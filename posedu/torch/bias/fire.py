@@ -45,9 +45,10 @@ class FIRE(Encoding):
     width
         Hidden units. Default 32 (the paper's listing).
     c
-        Initial c. Default 0.1 (the paper's listing).
+        Initial c, the trained factor of the distance in ψ. Default 0.1 (the paper's
+        listing).
     eps
-        Default 1e-6 (the paper's listing); the formula has none.
+        The ε in the divisor. Default 1e-6 (the paper's listing); the formula has none.
 
     Raises
     ------
@@ -118,7 +119,8 @@ class FIRE(Encoding):
         """Return the input of FIRE's network for each offset and query, in float64.
 
         The input is ψ(i − j) / (ψ(max(ℓ, i)) + ε), with the query position i, the key
-        position j and the threshold ℓ. Equation ``def-fire-input``.
+        position j and the threshold ℓ. Equation ``def-fire-input``. ``offsets`` are i −
+        j, ``queries`` the positions i.
         """
         t = offsets.abs() if self.later == "distance" else offsets.clamp(min=0)
         longest = torch.maximum(queries.to(torch.float64), self._longest())
@@ -133,8 +135,8 @@ class FIRE(Encoding):
     def _is_toeplitz(self, tokens: Tokens) -> bool:
         """Return whether the bias is known to depend on the offset alone (i ≤ ℓ).
 
-        That holds where no query position is above the threshold ℓ. False on a GPU,
-        where the host would have to wait for ℓ.
+        The bias does so where no query position i is above the threshold ℓ. False on a
+        GPU, where the host would have to wait for ℓ.
         """
         queries, keys = tokens.q.shape[2], tokens.keys
         if not (tokens.consecutive and queries and may_look(self.multiplier)):
@@ -182,7 +184,8 @@ def broken_lines(
     at −b/w. Left of all kinks the units with w < 0 are on. From left to right each unit
     is switched at its kink, where the slope grows by v (1 − leak) times the size of w.
     ``leak`` is the slope of a unit that is off. Results are float64. Equation
-    ``eq-fire-broken``.
+    ``eq-fire-broken``. ``w_1`` and ``b_1`` are weights and biases of the hidden units,
+    ``w_2`` and ``b_2`` those of the output, which has a number for each head.
     """
     w_1, b_1, w_2, b_2 = (t.to(torch.float64) for t in (w_1, b_1, w_2, b_2))
     flat = w_1 == 0

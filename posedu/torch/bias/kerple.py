@@ -31,8 +31,9 @@ class _KERPLE(ByDistance):
     def _positive(self, name: str, start: PerHead | None, most: float) -> nn.Parameter:
         """Return a parameter that holds log r for each head, r a positive coefficient.
 
-        r is ``start``, if given, else drawn uniformly below ``most``. ``name`` is for
-        error messages.
+        The initial r is ``start``, ``[heads]``, if given, else drawn uniformly below
+        ``most``, but not below 0.01. ``name`` is the coefficient's name in error
+        messages.
         """
         first = self._start(name, start, most)
         if start is not None and (first <= 0).any():
@@ -42,8 +43,9 @@ class _KERPLE(ByDistance):
     def _exponent(self, name: str, start: PerHead | None) -> nn.Parameter:
         """Return a parameter that holds the logit of r/2 for each head, r an exponent.
 
-        r, in (0, 2), is ``start``, if given, else drawn uniformly. ``name`` is for
-        error messages.
+        The initial r, in (0, 2), is ``start``, ``[heads]``, if given, else drawn
+        uniformly, but not below 0.01. ``name`` is the exponent's name in error
+        messages.
         """
         first = self._start(name, start, 2.0)
         if start is not None and ((first <= 0) | (first >= 2)).any():
@@ -112,7 +114,11 @@ class KERPLELog(_KERPLE):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """Return the bias −r1 log(1 + r2 t) of each offset ±t, in float64."""
+        """Return the bias −r1 log(1 + r2 t) of each offset ±t, in float64.
+
+        An offset is query position minus key position; with ``powers``, t^r3 takes the
+        place of t.
+        """
         t = offsets.flatten().abs().to(torch.float64)
         if self.powers:
             t = _raised(t, self.logit_r3)
@@ -173,7 +179,10 @@ class KERPLEPower(_KERPLE):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """Return the bias −r1 t^r2 of each offset ±t, in float64."""
+        """Return the bias −r1 t^r2 of each offset ±t, in float64.
+
+        An offset is query position minus key position.
+        """
         return _power(offsets, self.log_r1, self.logit_r2)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
@@ -193,7 +202,11 @@ class KERPLEPower(_KERPLE):
 
 
 def _power(offsets: Tensor, log_r: Tensor, logit_r: Tensor) -> Tensor:
-    """Return −r |t|^e of every offset t, for each head's factor r and exponent e."""
+    """Return −r |t|^e of every offset t, for each head's factor r and exponent e.
+
+    ``log_r`` holds log r and ``logit_r`` the logit of e/2, both ``[heads]``. The array
+    returned is float64, ``[heads, *offsets]``.
+    """
     t = offsets.flatten().abs().to(torch.float64)
     return (-_exp(log_r) * _raised(t, logit_r)).unflatten(-1, offsets.shape)
 
@@ -203,10 +216,11 @@ def _exp(log_r: PerHead) -> Float[Tensor, "heads 1"]:
 
 
 def _raised(t: Tensor, logit_r: PerHead) -> Float[Tensor, "heads offsets"]:
-    """Raise each distance t to the trained exponent of each head.
+    """Raise each distance t to the trained exponent of each head, in float64.
 
-    Where the distance is 0 the power is not computed, since its second derivatives
-    there are NaN.
+    ``t`` is ``[offsets]``; ``logit_r`` holds the logit of half the exponent. Where the
+    distance is 0 the power is not computed, since its second derivatives there are NaN,
+    but set to 0.
     """
     exponents = 2 * logit_r.to(torch.float64).sigmoid()[:, None]
     is_zero = t == 0

@@ -57,7 +57,10 @@ class Sandwich(ByDistance):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """Return the bias of each offset, a scaled sum of cosines, in float64."""
+        """Return the bias of each offset, a scaled sum of cosines, in float64.
+
+        An offset is query position minus key position.
+        """
         steps = offsets.flatten().to(torch.float64)
         total = torch.zeros_like(steps)
         for k in range(self.index_from, self.index_from + self.width // 2):

@@ -87,7 +87,10 @@ class T5(ByDistance):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """Return the bias of each offset: the trained number of its bucket."""
+        """Return the bias of each offset: the trained number of its bucket.
+
+        An offset is query position minus key position.
+        """
         bucket = t5_buckets(
             offsets,
             bidirectional=self.bidirectional,

@@ -37,8 +37,8 @@ class CoPE(Encoding):
     gates
         The vector whose product with the query is the gate's logit. ``"content"``: the
         key, so that gates reuse the content logits (default). ``"values"``: the value
-        (the authors' ``cope_val_gates``). ``"keys"``: a key of its own, projected from
-        the layer's input for each query head (their ``cope_sep_key``).
+        (the authors' ``cope_val_gates``). ``"keys"``: a key for gates alone, projected
+        from the layer's input for each query head (their ``cope_sep_key``).
     d_model, gate_heads
         Sizes of the layer, for ``gates="keys"``.
     table
@@ -103,10 +103,10 @@ class CoPE(Encoding):
         return {"gate_keys": self.gate_keys(x).unflatten(-1, (-1, self.d))}
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has the d of the table, and the heads of the encoding.
+        """Raise unless the layer has the head dimension and the heads of the encoding.
 
-        The heads are those of the table and those of separate gate keys, if there are
-        any.
+        The head dimension is that of the table's vectors. The number of heads matters
+        if heads have tables of their own or separate gate keys.
         """
         super().require(layer)
         if self.gate_keys is not None:
@@ -161,7 +161,8 @@ def counted_bias(
     ``values`` has a number for each query and each whole position 0 … npos − 1. p_ij is
     the sum of the gates σ(``gate_logits``) of the keys from j to i, at most npos − 1.
     For the gradient the function keeps the gate logits alone, 4 bytes for each query
-    and key in float32, and recomputes gates, positions and indices.
+    and key in float32, and recomputes gates, positions and indices. Keys where ``mask``
+    is false have the gate 0; keys after the query always have it.
 
     Raises
     ------
@@ -203,7 +204,11 @@ def _require_mask(mask: Tensor, logits: Tensor) -> None:
 
 
 def _counted(values: Tensor, gate_logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Compute the output of :func:`counted_bias` by differentiable operations."""
+    """Compute the output of :func:`counted_bias` by differentiable operations.
+
+    The output is ``values`` interpolated at each key's position, a sum of gates.
+    Arguments as for :func:`counted_bias`.
+    """
     counted = _gates(gate_logits, mask).flip(-1).cumsum(-1).flip(-1)
     return _interpolate(values, counted.clamp(max=values.shape[-1] - 1))
 
@@ -239,7 +244,10 @@ class _CountedBias(torch.autograd.Function):
 
 
 def _gates(logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the gates σ(logit), 0 for keys that are masked or later than the query."""
+    """Return the gates σ(logit), 0 for keys that are masked or later than the query.
+
+    ``mask`` is true where a query may attend to a key; ``None``: everywhere.
+    """
     queries, keys = logits.shape[-2:]
     hidden = torch.ones(queries, keys, dtype=torch.bool, device=logits.device)
     hidden = hidden.triu(keys - queries + 1)
@@ -249,7 +257,11 @@ def _gates(logits: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
-    """Interpolate ``values`` linearly at real positions along their last axis."""
+    """Interpolate ``values`` linearly at real positions along their last axis.
+
+    ``values`` has a number for each query and each whole position; ``positions`` are
+    ``[…, queries, keys]``.
+    """
     low = positions.floor()
     fraction = positions - low
     lower = values.gather(-1, _index(low))
@@ -257,5 +269,9 @@ def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
 
 
 def _index(positions: Tensor) -> Tensor:
-    """Return whole positions as int64 indices, 0 for a NaN (whose output is NaN)."""
+    """Return whole positions as int64 indices, 0 for a NaN.
+
+    Interpolation between values at these indices still gives NaN where a position is
+    NaN.
+    """
     return positions.nan_to_num().long()

@@ -160,9 +160,9 @@ class FoXPro(Attention):
     d_model, heads
         Sizes of the block; a head has d = d_model / heads features.
     k_shift, v_shift
-        Whether keys, or values, are mixed with those of the token before, by a gate α
-        of each token and head that weights the *previous* one. The mixing comes before
-        the norm of keys.
+        Whether keys, or values, are mixed with the keys, or values, of the token
+        before, by a gate α of each token and head that weights the *previous* one. The
+        mixing comes before the norm of keys.
     qk_norm
         Whether queries and keys of each head pass an RMS norm, ε = 1e−5, gains
         ``[heads, d]``.
@@ -226,6 +226,8 @@ class FoXPro(Attention):
         """Project x to queries, keys and values; apply token shift and QK norm.
 
         Returns queries, keys, values and the per-token state to cache.
+        ``key_padding_mask``, ``segments`` and ``cache`` decide which token is the one
+        before.
         """
         q, k, v, memory = super().project(x, key_padding_mask, segments, cache)
         if self.k_shift is not None or self.v_shift is not None:
@@ -264,8 +266,10 @@ def _before(
 ) -> Float[Tensor, "batch tokens heads features"]:
     """Return the features of the token before each token, in the same segment.
 
-    ``new`` are the features of the new tokens; ``cache``, if given, holds those of
-    earlier tokens. Padding is skipped. A token without an earlier token gets zeros.
+    ``new`` are the features of the new tokens; ``cache``, if given, holds the features
+    of earlier tokens. ``padding``, a mask of all tokens, is true at tokens to skip;
+    ``segments`` are the tokens' segment numbers, ``None`` for one segment. A token
+    without an earlier token gets zeros.
     """
     tokens = new if cache is None else cache.extended("unshifted", new)
     place = torch.arange(tokens.shape[1], device=new.device).expand(tokens.shape[:2])

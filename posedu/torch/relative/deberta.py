@@ -76,7 +76,7 @@ class DeBERTa(Encoding):
         Whether the table passes a LayerNorm (v2 and v3).
     shared
         The module of another layer, whose table and norm this module shares, as in
-        DeBERTa. Default: a table and a norm of its own.
+        DeBERTa. Default: a table and a norm of this layer alone.
 
     Raises
     ------
@@ -133,7 +133,7 @@ class DeBERTa(Encoding):
     def tie(self, layer: Attention) -> None:
         """From now on, project the table by the query and key weights of ``layer``.
 
-        That is what v2 and v3 do.
+        DeBERTa's versions v2 and v3 do so; in v1 the table has projections of its own.
 
         Raises
         ------
@@ -268,8 +268,10 @@ class DeBERTa(Encoding):
     ]:
         """Return products of queries, and of keys, with the table row of each offset.
 
-        The offsets of a query's products fall, those of a key's products rise. The last
-        column belongs to one further offset, which :func:`skew` needs.
+        An offset is query position minus key position. The offsets of a query's
+        products fall along the last axis, those of a key's products rise. The last
+        column belongs to one offset more than queries and keys have, which :func:`skew`
+        needs.
         """
         queries, keys = tokens.q.shape[2], tokens.keys
         down = torch.arange(keys - 1, -queries - 1, -1, device=tokens.q.device)
@@ -293,10 +295,10 @@ class DeBERTa(Encoding):
 def _materialized(
     rows: Int[Tensor, "columns"], falling: bool
 ) -> Int[Tensor, "columns"]:
-    """Return table row indices, sorted already, as the output of a sort.
+    """Return table row indices, which are sorted already, as the output of a sort.
 
-    PyTorch's compiler would fuse the computation of a row, logarithm and all, into each
-    (query, key) pair; it does not fuse through a sort. ``falling`` is true if the
-    indices fall.
+    PyTorch's compiler would fuse the computation of a row index, logarithm and all,
+    into the work for each (query, key) pair; it does not fuse through a sort.
+    ``falling`` is true if the indices fall.
     """
     return rows.sort(descending=falling).values

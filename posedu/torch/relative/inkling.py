@@ -134,7 +134,8 @@ class Inkling(OffsetTable):
         """Return each query's relative logits r · P at the distances ``rows``.
 
         ``rows`` is a slice of the distances, the largest first; r is the projection of
-        the query's token, P the distance basis. The logits are float32 or wider.
+        the query's token, P the distance basis. The logits are multiplied by the
+        query's temperature, and are float32 or wider.
         """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         x = require_input(tokens.x, self.d_model, self.r_proj.weight)

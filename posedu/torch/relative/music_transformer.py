@@ -32,7 +32,7 @@ class MusicTransformer(OffsetTable):
         ``max_relative_position``.
     beyond
         The vector of an offset outside the table: ``"zero"``, none (the authors' code),
-        or ``"clip"``, that of the nearest offset in the table.
+        or ``"clip"``, the vector of the nearest offset in the table.
     heads
         Number of heads with tables of their own. ``None``: all heads of the layer share
         one (both are in the authors' code).
@@ -81,7 +81,10 @@ class MusicTransformer(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Return scaled inner products of queries with ``rows`` of the key table."""
+        """Return scaled inner products of queries with rows of the key table.
+
+        ``rows`` is a slice of the table's rows, whose first row is the largest offset.
+        """
         return self.products_with(self.key_table, tokens, rows)
 
     def mix(
@@ -90,7 +93,10 @@ class MusicTransformer(OffsetTable):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Return Σ a (v + value-table vector of the key's offset), a the weights."""
+        """Return Σ a (v + value-table vector of the key's offset), a the weights.
+
+        Without a table for values: Σ a v.
+        """
         return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:

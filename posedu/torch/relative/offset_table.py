@@ -47,14 +47,18 @@ class OffsetTable(Encoding):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """Return products of queries with the rows ``rows`` of the table, or ``None``.
+        """Return products of queries with rows of the table, or ``None``.
 
-        ``None`` if the encoding has no table for keys.
+        ``rows`` is the slice of rows. ``None`` if the encoding has no table for keys.
         """
         raise NotImplementedError
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"] | None:
-        """Return the bias of every (query, key) pair."""
+        """Return the bias of every (query, key) pair.
+
+        The bias is the product of the query with the table row of the offset. ``None``
+        if the encoding has no table for keys.
+        """
         span = self._span(tokens)
         products = self.products(tokens, EVERY if span is None else span.rows)
         if products is None:
@@ -69,7 +73,8 @@ class OffsetTable(Encoding):
         """Return a FlexAttention ``score_mod`` that looks up the bias by offset.
 
         A ``score_mod`` is a function that changes one logit. Products of queries with
-        table rows are made, no queries × keys matrix.
+        table rows are made, no queries × keys matrix. ``None`` if the encoding has no
+        table for keys.
         """
         products = self.products(tokens, EVERY)
         if products is None:
@@ -94,7 +99,11 @@ class OffsetTable(Encoding):
     def products_with(
         self, table: Float[Tensor, "*heads offsets d"], tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Return scaled products of queries with table rows, in float32 or wider."""
+        """Return scaled products of queries with rows of ``table``.
+
+        The products are float32 or wider. ``table`` has a vector for each offset;
+        ``rows`` is the slice of its rows.
+        """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         vectors = table[..., rows, :].to(wide)
         return tokens.q.to(wide) @ vectors.mT * self.scale(tokens.d)
@@ -108,7 +117,8 @@ class OffsetTable(Encoding):
     ) -> Float[Tensor, "batch heads queries d_v"]:
         """Return Σ a (v + the table's vector of the key's offset), with ``weights`` a.
 
-        No vector is made for each (query, key) pair.
+        ``table`` has a vector for each offset; if it is ``None``, Σ a v is returned. No
+        vector is made for each (query, key) pair.
         """
         out = weights @ v
         if table is None:
@@ -125,10 +135,11 @@ class OffsetTable(Encoding):
         return out + sums @ table[..., span.rows, :].to(v.dtype)
 
     def _span(self, tokens: Tokens) -> Span | None:
-        """Return the table rows in use; ``None`` if compiled or if positions have gaps.
+        """Return the table rows that queries and keys in ``tokens`` use, or ``None``.
 
-        Products are then looked up by table row: a compiler fuses the look-up with the
-        operations around it, for every length.
+        ``None`` under a compiler, without queries, or if positions are not known to
+        count up by one. Products are then looked up by table row: a compiler fuses the
+        look-up with the operations around it, for every length.
         """
         queries, keys = tokens.q.shape[2], tokens.keys
         if not tokens.consecutive or not queries or is_compiling():
@@ -160,7 +171,10 @@ class OffsetTable(Encoding):
     def _by_row(
         self, weights: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Sum each query's weights over the keys whose offsets share a table row."""
+        """Sum each query's weights over the keys whose offsets share a table row.
+
+        With ``beyond="zero"``, weights of keys beyond the table are left out.
+        """
         row, inside = self._rows(tokens)
         if inside is not None:
             weights = weights.masked_fill(~inside, 0.0)
@@ -168,10 +182,11 @@ class OffsetTable(Encoding):
         return sums.scatter_add(-1, row.expand(weights.shape), weights)
 
     def _pad(self, products: Tensor, span: Span) -> Tensor:
-        """Append products for offsets beyond the table to those with table rows.
+        """Add products for offsets beyond the table to the products of table rows.
 
-        ``span`` says how many offsets are missing on either side. Their products are 0
-        or those of the nearest row, by ``beyond``.
+        ``products`` are those of queries with table rows, ``[…, rows]``; ``span`` says
+        how many offsets are missing on either side. For these the product is 0
+        (``beyond="zero"``) or that of the nearest row (``beyond="clip"``).
         """
         if self.beyond == "zero":
             return functional.pad(products, (span.before, span.after))
@@ -180,10 +195,12 @@ class OffsetTable(Encoding):
         return torch.cat((first, products, last), -1)
 
     def _fold(self, sums: Tensor, span: Span) -> Tensor:
-        """Add weights at offsets beyond the table to those of its first and last row.
+        """Return a query's weight for each table row, of its weights at all offsets.
 
-        ``sums`` holds a query's weight at each offset. This is the transpose of
-        :meth:`_pad`: with ``beyond="zero"`` the weights beyond the table are dropped.
+        ``sums`` holds the weights, ``[…, offsets]``; ``span`` says how many offsets are
+        beyond the table on either side. With ``beyond="clip"`` their weights are added
+        to the weights of the first and the last row, with ``beyond="zero"`` dropped.
+        This is the transpose of :meth:`_pad`.
         """
         first, near, last = sums.split(
             (span.before, sums.shape[-1] - span.before - span.after, span.after), -1
@@ -201,7 +218,11 @@ class OffsetTable(Encoding):
 def trained_table(
     name: str, table: Tensor | None, shape: tuple[int, ...]
 ) -> nn.Parameter:
-    """Return a parameter of the given shape that starts at ``table``, or at 0."""
+    """Return a parameter of the given shape that starts at ``table``.
+
+    It starts at 0 if ``table`` is ``None``. ``name`` is the table's name in error
+    messages.
+    """
     table = torch.zeros(shape) if table is None else table
     require_shape(name, table, shape)
     return nn.Parameter(table.detach().clone())
@@ -210,9 +231,11 @@ def trained_table(
 def optional_table(
     name: str, table: Tensor | None, shape: tuple[int, ...], is_used: bool
 ) -> nn.Parameter | None:
-    """Return a trained table that starts at ``table``, or at 0; ``None`` if not used.
+    """Return a trained table, or ``None`` if ``is_used`` is false.
 
-    A ``table`` given though ``is_used`` is false raises a ``ValueError``.
+    The table has the given shape. It starts at ``table``, or at 0 if that is ``None``.
+    A ``table`` given though ``is_used`` is false raises a ``ValueError``, in which
+    ``name`` names it.
     """
     if is_used:
         return trained_table(name, table, shape)

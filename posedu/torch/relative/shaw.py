@@ -71,7 +71,10 @@ class Shaw(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """Return scaled inner products of queries with ``rows`` of the key table."""
+        """Return scaled inner products of queries with rows of the key table.
+
+        ``rows`` is a slice of the table's rows. ``None`` if keys have no table.
+        """
         if self.key_table is None:
             return None
         return self.products_with(self.key_table, tokens, rows)
@@ -82,7 +85,10 @@ class Shaw(OffsetTable):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Return Σ a (v + value-table vector of the key's offset), a the weights."""
+        """Return Σ a (v + value-table vector of the key's offset), a the weights.
+
+        Without a table for values: Σ a v.
+        """
         return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:

@@ -39,7 +39,7 @@ class TransformerXL(Encoding):
     shared
         Another layer's module whose u and v, ``global_content`` and
         ``global_position``, this one shares: all layers of the authors' PyTorch code
-        have one pair. Default: a pair of its own (their TensorFlow scripts,
+        have one pair. Default: a pair of this layer alone (their TensorFlow scripts,
         ``untie_r``).
 
     Raises
@@ -108,7 +108,8 @@ class TransformerXL(Encoding):
     ) -> Float[Tensor, "batch heads queries keys"]:
         """Return the term (q_i + v) · W_R r_{i−j} where positions count up by one.
 
-        ``weight`` is W_R, the projection of r_{i−j}, the sinusoid of an offset.
+        ``q_plus_v`` are the queries plus the trained vector v of each head. ``weight``
+        is W_R, the projection of r_{i−j}, the sinusoid of an offset.
         """
         queries, keys = q_plus_v.shape[2], tokens.keys
         last = -1 if tokens.causal else 1 - queries  # skew needs one column more
@@ -124,7 +125,11 @@ class TransformerXL(Encoding):
     def _waves(
         self, offsets: Shaped[Tensor, "*shape"], dtype: torch.dtype
     ) -> Float[Tensor, "*shape d_model"]:
-        """Return the sinusoidal vectors of the offsets, clamped to ``clamp``."""
+        """Return the sinusoidal vector of each offset, in ``dtype``.
+
+        An offset is query position minus key position. If ``clamp`` is given, offsets
+        farther from 0 count as ``clamp`` or −``clamp``.
+        """
         if self.clamp is not None:
             offsets = offsets.clamp(-self.clamp, self.clamp)
         cos, sin = self._cos_sin(offsets, dtype)
@@ -147,7 +152,8 @@ class TransformerXL(Encoding):
         Equation ``eq-xl-turned``. ``weight`` is W_R, the projection of r_{i−j}, the
         sinusoid of an offset. Where a and b are the coefficients that a query gives
         sine and cosine, a sin ω(i − j) + b cos ω(i − j) = (a sin ωi + b cos ωi) cos ωj
-        + (b sin ωi − a cos ωi) sin ωj.
+        + (b sin ωi − a cos ωi) sin ωj. ``q_plus_v`` are the queries plus the trained
+        vector v of each head.
         """
         coefficients = q_plus_v @ weight.view(self.heads, self.d, -1)
         halves = (-1, 2) if self.layout == "interleaved" else (2, -1)

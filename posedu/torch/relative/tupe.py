@@ -116,7 +116,10 @@ class TUPE(Encoding):
     def _rows(
         self, positions: Shaped[Tensor, "rows tokens"]
     ) -> Int[Tensor, "rows tokens"]:
-        """Return positions rounded down, as indices of the rows of the table."""
+        """Return positions rounded down, as indices of rows of the table of vectors.
+
+        On a CPU, positions without a row are refused.
+        """
         if may_look(positions):
             outside = (positions < 0) | (positions >= self.tokens)
             if outside.any():
@@ -131,7 +134,8 @@ class TUPE(Encoding):
     ) -> Float[Tensor, "*rows heads n d"]:
         """Project position vectors, the table rows ``rows``, by the linear map ``to``.
 
-        The projected features are split among the heads.
+        The rows are normalized first if ``norm`` is true. Projections are in ``dtype``;
+        their features are split among the heads.
         """
         p = functional.embedding(rows, self.table).to(dtype)
         if self.norm is not None:
@@ -144,7 +148,10 @@ class TUPE(Encoding):
     def _of_offsets(
         self, tokens: Tokens, relative: Float[Tensor, "heads buckets"]
     ) -> Float[Tensor, "#rows heads queries keys"]:
-        """Return the relative bias: the trained number of each offset's bucket."""
+        """Return the relative bias: the trained number of each offset's bucket.
+
+        ``relative`` are the trained numbers of each head and bucket.
+        """
         queries, keys = tokens.q.shape[2], tokens.keys
         by_distance = tokens.consecutive and queries > 0
         if by_distance:
@@ -162,8 +169,8 @@ class TUPE(Encoding):
     ) -> tuple[Float[Tensor, "heads"], Float[Tensor, "heads"]]:
         """Return the two logits of each head that replace those at position 0.
 
-        The first is for the query at position 0 with any key, the second for the key at
-        position 0 with any other query.
+        Both are in ``dtype``. The first is for the query at position 0 with any key,
+        the second for the key at position 0 with any other query.
         """
         if self.first is not None:
             row, column = self.first.to(dtype).unbind(-1)

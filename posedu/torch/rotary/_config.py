@@ -22,8 +22,10 @@ def rotation_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of :class:`RoPE`, or with sections those of :class:`MRoPE`.
 
-    Sections are the numbers of pairs that M-RoPE rotates by each coordinate;
-    ``has_sections`` is true for :class:`MRoPE`. See :meth:`RoPE.from_config`.
+    They are a dictionary by argument name, read from ``config``. Sections are the
+    numbers of pairs that M-RoPE rotates by each coordinate; ``has_sections`` is true
+    for :class:`MRoPE`. ``layer_type``, ``layout`` and ``length`` are explained in
+    :meth:`RoPE.from_config`.
     """
     # Imported here, so that importing posedu.torch reads no tables of families.
     from posedu.tools.configs import read_rope
@@ -50,8 +52,10 @@ def rotation_arguments(
 def _require_sections(found: Any, has_sections: bool) -> None:
     """Raise unless a configuration's positions fit RoPE, or MRoPE with sections.
 
-    ``found`` is the rotation that the configuration describes. Sections are the numbers
-    of pairs that M-RoPE rotates by each coordinate.
+    MRoPE is meant if ``has_sections`` is true. ``found`` is the rotation that the
+    configuration describes. Sections are the numbers of pairs that M-RoPE rotates by
+    each coordinate. Coordinates with frequencies of their own, which neither RoPE nor
+    M-RoPE has, are refused.
     """
     if found.order == SEPARATE:
         raise ValueError(
@@ -70,10 +74,11 @@ def _require_sections(found: Any, has_sections: bool) -> None:
 
 
 def _layer_type(kinds: Mapping[str, Any], layer_type: str | None) -> str:
-    """Return the layer type that is asked for, or the only one that is rotated.
+    """Return ``layer_type`` if it is rotated; if it is ``None``, the only rotated type.
 
     ``kinds`` maps each layer type (such as ``"full_attention"``) of the configuration
-    to its rotation, or to ``None``.
+    to its rotation, or to ``None`` if its layers are not rotated. An unknown type, and
+    ``None`` where several types are rotated, raise a ``ValueError``.
     """
     rotated = [name for name, found in kinds.items() if found is not None]
     if not rotated:
@@ -124,8 +129,8 @@ def _frequencies(found: Any, length: int | None) -> Any:
 def _further_factors(reading: Any, name: str, found: Any) -> list[str]:
     """Return warnings about factors of the logits that the rotation does not have.
 
-    ``found`` is the rotation of the layer type ``name`` in ``reading``, the
-    configuration as ``read_rope`` returns it.
+    The list is empty if there is no such factor. ``found`` is the rotation of the layer
+    type ``name`` in ``reading``, the configuration as ``read_rope`` returns it.
     """
     texts = []
     if found.softmax != 1:

@@ -56,7 +56,7 @@ class AxialRoPE(PairRotation):
     layout
         Which features form a pair; the authors' code is ``"interleaved"``.
     base
-        Default 100 (the paper).
+        Base of the frequencies. Default 100 (the paper).
     axes
         Number of coordinates. Default 2: (x, y), as :func:`grid` gives them.
 

@@ -98,7 +98,8 @@ class ComRoPE(BlockRotation):
 def _planes(a: np.ndarray) -> tuple[Tensor, Tensor]:
     """Return a basis Q of the planes that a skew matrix A rotates, and their rates t.
 
-    QᵀAQ has the 2 × 2 blocks t_p J, with J the generator of a rotation.
+    QᵀAQ has the 2 × 2 blocks t_p J, with J the generator of a rotation. ``a`` is A,
+    ``[d, d]`` with d even; Q is ``[d, d]``, t ``[d/2]``, both float64.
     """
     from scipy.linalg import schur  # slow to import, and only this function needs it
 

@@ -82,9 +82,10 @@ class FoPE(PairRotation):
         Number of heads with coefficients of their own; under grouped queries the
         key-value heads. ``None``: one set for all.
     base
-        Default 10000.
+        Base of the frequencies. Default 10000.
     sigma
-        Default 0.3 (the paper's smallest model).
+        Size of the random part of drawn coefficients. Default 0.3 (the paper's smallest
+        model).
     fourier_dim
         The head dimension whose frequencies are summed, at least d: a larger one has
         more frequencies, closer to each other (the authors' ``fourier_dim``). Default
@@ -170,7 +171,8 @@ class FoPE(PairRotation):
     ) -> Float[Tensor, "*heads kept series"]:
         """Draw series coefficients: columns of the identity matrix plus noise.
 
-        ``rule`` is the argument ``coefficients`` of the class.
+        ``rule``, ``"paper"`` or ``"code"``, is the argument ``coefficients`` of the
+        class; ``sigma`` sets the size of the noise.
         """
         kept, own = self.kept, 1 if self.heads is None else self.heads
         if rule == "paper":

@@ -74,7 +74,7 @@ def exponential(
 
 
 def _isoclinic(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two commuting summands of 4 × 4 skew matrices.
+    """Return two commuting summands of the 4 × 4 skew matrices ``a``, ``[…, 4, 4]``.
 
     The square of each summand is −s² I for a number s of its own.
     """

@@ -104,6 +104,7 @@ def _octaves(image_dim: int, device: Device) -> Float[Tensor, "pairs"]:
 def _camera(at: Float[Tensor, "*rows axes"]) -> Float[Tensor, "*rows 4 4"]:
     """Return each camera's matrix ((R, t), (0, 1)), R its rotation, t its translation.
 
+    ``at`` are poses: t, then the rotation vector of R; further numbers are ignored.
     Equation ``def-gta-camera``.
     """
     x, y, z = at[..., 3:6].unbind(-1)
@@ -112,7 +113,10 @@ def _camera(at: Float[Tensor, "*rows axes"]) -> Float[Tensor, "*rows 4 4"]:
 
 
 def _inverse(matrices: Float[Tensor, "*rows 4 4"]) -> Float[Tensor, "*rows 4 4"]:
-    """Return the inverses ((Rᵀ, −Rᵀ t), (0, 1)) of camera matrices."""
+    """Return the inverses ((Rᵀ, −Rᵀ t), (0, 1)) of camera matrices.
+
+    R is the camera's rotation, t its translation.
+    """
     inverse = matrices[..., :3, :3].mT
     return _with_last_row(torch.cat((inverse, -inverse @ matrices[..., :3, 3:]), -1))
 

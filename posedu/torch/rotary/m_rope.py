@@ -42,7 +42,7 @@ class MRoPE(RoPE):
     layout
         Which features form a pair. Qwen's is ``"half"``, ERNIE's ``"interleaved"``.
     base
-        Default 10000, RoPE's.
+        Base of the frequencies. Default 10000, RoPE's.
     frequencies, attention_factor
         As for :class:`RoPE`: what context extension methods change.
 
@@ -98,7 +98,8 @@ class MRoPE(RoPE):
         """Make the rotation of a published model with M-RoPE from its configuration.
 
         As :meth:`RoPE.from_config`, for configurations with sections (``mrope_section``
-        of Qwen-VL, ``xdrope_section`` of HunYuan-VL, ERNIE 4.5-VL).
+        of Qwen-VL, ``xdrope_section`` of HunYuan-VL, ERNIE 4.5-VL). That method
+        explains the arguments.
         """
         return cls(
             **rotation_arguments(config, layer_type, layout, length, has_sections=True)

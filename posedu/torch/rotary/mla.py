@@ -42,7 +42,8 @@ class MLA(Attention):
         See :class:`posedu.torch.rotary.RoPE`. The authors' weights are
         ``"interleaved"``.
     q_latent
-        Width of a latent vector of the queries, ``None`` for none.
+        Width of a latent vector from which queries are made; ``None`` (default):
+        queries are made from the input.
     norm
         Whether latent vectors go through an RMS norm with gains, ε = 1e−6.
     window, route
@@ -112,7 +113,8 @@ class MLA(Attention):
     ]:
         """Return queries, keys and values of all heads; features to rotate come first.
 
-        The fourth result, the further state to cache, is empty.
+        The fourth result, the further state to cache, is empty. ``key_padding_mask``,
+        ``segments`` and ``cache`` are not used.
         """
         q_content, q_rotary, latent, shared = self._small(x)
         k, v = (
@@ -133,8 +135,9 @@ class MLA(Attention):
     ]:
         """Return queries in two parts, the latent vectors and the shared keys.
 
-        The parts of the queries are the features without RoPE, then those with RoPE.
-        Nothing is rotated yet.
+        The parts of the queries are the features without RoPE, then those with RoPE. A
+        latent vector serves all heads as keys and values; the shared key is the key
+        with RoPE of all heads. Nothing is rotated yet.
         """
         latent, shared = self.kv_down(x).split((self.latent, self.rotary), -1)
         latent = _normed(latent, self.kv_gain)
@@ -156,7 +159,9 @@ class MLA(Attention):
         """Return the output of :meth:`forward` and its intermediate results.
 
         With a cache, the intermediate attention output of each head is a latent vector;
-        without gradients, this takes O(queries + keys) memory.
+        without gradients, this takes O(queries + keys) memory. The arguments are
+        checked already: ``consecutive`` is true if each position is known to be the
+        previous one plus 1, ``shared`` holds tables that all layers of a model use.
         """
         if cache is None:
             return super().checked_steps(
@@ -204,8 +209,10 @@ def _attend_latent(
 ) -> Float[Tensor, "batch heads queries latent"]:
     """Attend to latent vectors, which are keys and values, and to shared rotated keys.
 
-    ``tokens`` holds rotated queries, and latent vectors as values. Nothing of the cache
-    is copied; tiles of queries keep the weights small.
+    ``tokens`` holds rotated queries and keys, and latent vectors as values.
+    ``absorbed`` are the queries without RoPE, multiplied by the projection of keys, so
+    that they meet latent vectors; ``scale`` is the factor of the logits. Nothing of the
+    cache is copied; tiles (blocks) of queries keep the weights small.
     """
     rotated, latent = tokens.grouped_k.mT, tokens.grouped_v
     queries, keys = tokens.q.shape[2], tokens.keys

@@ -17,9 +17,9 @@ from posedu.torch.frequencies import frequencies
 class PoPE(Encoding):
     """Polar coordinate position embedding (arXiv 2509.10534). Equation ``def-pope``.
 
-    A feature becomes a length, the softplus of its content, and an angle, that of its
-    position. Keys and queries have 2d features: twice the products, and twice the cache
-    of keys.
+    A feature becomes a length, the softplus of its content, and an angle, position
+    times the feature's frequency. Keys and queries have 2d features: twice the
+    products, and twice the cache of keys.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class PoPE(Encoding):
     heads
         Query heads; each has a phase ``delta`` for each feature, initially 0.
     base
-        Default 10000 (the paper).
+        Base of the frequencies. Default 10000 (the paper).
 
     Raises
     ------

@@ -42,7 +42,7 @@ class RoPE(PairRotation):
         ``"half"`` (GPT-NeoX, Hugging Face's Llama). Weights trained with one layout
         need :func:`convert_layout` for the other layout.
     base
-        Default 10000 (the paper); Llama 3 uses 500000.
+        Base of the frequencies. Default 10000 (the paper); Llama 3 uses 500000.
     rotary_dim
         How many leading features of each head are rotated (partial rotary, as GPT-J
         and GPT-NeoX). ``None``: all. Frequencies are base^(−2p/rotary_dim).
@@ -129,7 +129,8 @@ class RoPE(PairRotation):
         ValueError
             A configuration without rotations or one that cannot be read, an unknown or
             missing ``layer_type``, a missing ``layout`` or ``length``, positions with
-            several coordinates (:meth:`MRoPE.from_config` reads those of M-RoPE).
+            several coordinates (:meth:`MRoPE.from_config` reads configurations of
+            M-RoPE).
         OSError
             The file cannot be read.
         """
@@ -138,7 +139,11 @@ class RoPE(PairRotation):
         )
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RoPE":
-        """Move given frequencies to the module's device, and keep them float64."""
+        """Move given frequencies to the module's device, and keep them float64.
+
+        PyTorch calls this method with ``fn``, the function that moves or casts a
+        tensor, and ``recurse``, whether submodules are changed, too.
+        """
         super()._apply(fn, recurse)
         if self.frequencies is not None:
             place = fn(torch.empty(0, device=self.frequencies.device)).device
@@ -158,18 +163,28 @@ class RoPE(PairRotation):
     ) -> tuple[Tensor, Tensor]:
         """Return the cosines and sines that rotate keys further, by position shifts.
 
-        The keys are rotated already, and have the attention factor, which is left out.
+        The keys are rotated already, and contain the attention factor, which is
+        therefore left out here. Cosines and sines are ``[*shifts, pairs]``, in
+        ``dtype``.
         """
         return cos_sin(angles(shifts, self._frequencies(device)), dtype)
 
     def _frequencies(self, device: Device) -> Float[Tensor, "pairs"]:
-        """Return the pairs' frequencies, float64: given ones, or those of ``base``."""
+        """Return the angular frequencies of the pairs of features, in float64.
+
+        They are the frequencies given to the constructor or, if there are none, those
+        that follow from ``base``.
+        """
         if self.frequencies is None:
             return frequencies(self.rotary_dim, base=self.base, device=device)
         return self.frequencies.to(device)
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return tensors that determine RoPE's angles: base, and given frequencies."""
+        """Return the tensors that determine RoPE's angles.
+
+        They are the base, as a tensor of one number, and, if the constructor got them,
+        the frequencies.
+        """
         base = torch.full((1,), self.base, dtype=torch.float64, device="cpu")
         return (base,) if self.frequencies is None else (base, self.frequencies)
 

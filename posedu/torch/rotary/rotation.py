@@ -54,10 +54,10 @@ def rotate_pairs(
         ``"interleaved"`` or ``"half"``; see :func:`posedu.numpy.rotary.pairs`. Without
         a compiler the first is the faster one, under ``torch.compile`` the second.
     out
-        A tensor to write into, like ``x`` but with memory of its own. Nothing of the
-        size of ``x`` is allocated then (but by a compiler, for the interleaved
-        layout), and nothing is recorded for a gradient: it needs ``torch.no_grad()``
-        or arguments that require none, which is not checked under a compiler.
+        A tensor to write into, like ``x`` but whose memory no argument shares. Nothing
+        of the size of ``x`` is allocated then (but by a compiler, for the interleaved
+        layout), and nothing is recorded for a gradient: it needs ``torch.no_grad()`` or
+        arguments that require none, which is not checked under a compiler.
 
     Raises
     ------
@@ -81,7 +81,10 @@ def rotate_pairs(
 
 
 def _is_small_step(x: Tensor) -> bool:
-    """Return whether ``x`` is small and no gradient is recorded, as in decoding."""
+    """Return whether ``x`` is small and no gradient is recorded, as in decoding.
+
+    Small is a tensor of at most ``_SMALL`` numbers.
+    """
     return not torch.is_grad_enabled() and x.numel() <= _SMALL
 
 
@@ -160,7 +163,8 @@ def _share_memory(a: Tensor, b: Tensor) -> bool:
 def _rotate_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
     """Rotate the pairs of features of ``x``, by one expression for each layout.
 
-    The expressions are those that compile to SIMD code.
+    The expressions are those that compile to SIMD code. ``cos`` and ``sin`` are cosine
+    and sine of each pair's angle.
     """
     r = 2 * cos.shape[-1]
     is_partial = r < x.shape[-1]
@@ -187,7 +191,9 @@ def _rotate_into(
 ) -> Tensor:
     """Write ``x`` with rotated pairs of features into ``out``, and return ``out``.
 
-    Without a compiler, slices of few tokens are rotated by few operations each.
+    ``cos`` and ``sin`` are those of the angle of each pair; features beyond the pairs
+    are copied. Without a compiler, slices of few tokens are rotated by few operations
+    each.
     """
     if is_compiling():
         return out.copy_(_rotate_by_formula(x, cos, sin, layout))
@@ -207,10 +213,10 @@ def _rotate_into(
 
 
 def _by_tiles(rotate: Callable[..., None], *tensors: Tensor) -> None:
-    """Call ``rotate`` on slices of all tensors along the token axis.
+    """Call ``rotate`` on slices of all tensors along the token axis, the last but one.
 
-    On a CPU a slice has as many tokens as stay in the processor's cache; elsewhere one
-    slice has all tokens.
+    ``rotate`` writes into its first argument. On a CPU a slice has as many tokens as
+    stay in the processor's cache; elsewhere one slice has all tokens.
     """
     x = tensors[0]
     step = x.shape[-2]
@@ -239,7 +245,10 @@ def _rotate_complex(out: Tensor, x: Tensor, table: Tensor) -> None:
 
 
 def _is_complex(x: Tensor) -> bool:
-    """Return whether :func:`_as_complex` can view ``x`` (even strides and offset)."""
+    """Return whether :func:`_as_complex` can view ``x`` as complex numbers.
+
+    That needs a last axis of adjacent numbers, and even strides and an even offset.
+    """
     odd = any(stride % 2 for stride in (x.storage_offset(), *x.stride()[:-1]))
     return x.stride(-1) == 1 and not odd
 
@@ -252,9 +261,9 @@ def _as_complex(x: Tensor) -> Tensor:
 class _PairRotation(torch.autograd.Function):
     """Autograd function of pair rotation, whose gradient is the inverse rotation.
 
-    The function serves tables (cosines and sines) that need no gradient. The result is
-    linear in the features and in the table, so that its forward-mode derivative is a
-    sum of two rotations.
+    The function serves tables (cosines and sines) that need no gradient. The rotated
+    features are linear in the features and in the table, so that its forward-mode
+    derivative is a sum of two rotations.
     """
 
     @staticmethod
@@ -374,7 +383,8 @@ class Rotation(Encoding, Generic[Table]):
     ) -> Table:
         """Return the table that rotates keys further, by shifts of their positions.
 
-        The keys are rotated already. A table has a rotation for each shift.
+        The keys are rotated already. The table has a rotation for each shift, in
+        ``dtype``; by default the rotation of a position is that of an equal shift.
         """
         return self._table(shifts, dtype, device)
 
@@ -431,7 +441,7 @@ class Rotation(Encoding, Generic[Table]):
         k: Float[Tensor, "*kv_batch tokens d"],
         positions: Positions,
     ) -> tuple[Float[Tensor, "*batch tokens d"], Float[Tensor, "*kv_batch tokens d"]]:
-        """Rotate queries and keys by ``positions``, which are those of both."""
+        """Rotate queries and keys by ``positions``, which are the positions of both."""
         require_floats("q", q)
         require_floats("k", k)
         if k.dtype != q.dtype or k.shape[-2:] != q.shape[-2:]:
@@ -469,9 +479,9 @@ class Rotation(Encoding, Generic[Table]):
         )
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the tensors that determine the angles: parameters and buffers.
+        """Return the tensors that determine the angles: all parameters and buffers.
 
-        There are no such tensors if the encoding's keys cannot be moved.
+        The tuple is empty if the encoding's keys cannot be moved by a further rotation.
         """
         return super().rotation_state() if self.is_group else ()
 
@@ -482,7 +492,9 @@ class Rotation(Encoding, Generic[Table]):
     ) -> Float[Tensor, "batch kv_heads keys d"]:
         """Rotate cached keys further: k becomes R_Δ k, with its position shift Δ.
 
-        Equation ``def-cache-rerotation``.
+        Equation ``def-cache-rerotation``. ``shifts`` are the new positions minus the
+        old ones. Encodings whose keys cannot be moved by a further rotation raise a
+        ``ValueError``.
         """
         if not self.is_group or self.uses("values"):
             raise ValueError(
@@ -505,7 +517,11 @@ class Rotation(Encoding, Generic[Table]):
         return make(positions, dtype, x.device)
 
     def _for_heads(self, x: Tensor, table: Table) -> Table:
-        """Repeat each head's table for all heads of ``x`` that share the table."""
+        """Return ``table`` with each head's rotations repeated for the heads of ``x``.
+
+        Neighboring heads of ``x`` share the rotations of one head of the table (grouped
+        queries). A table without heads is returned unchanged.
+        """
         if self.heads is None:
             return table
         if x.ndim < 3 or x.shape[-3] % self.heads:
@@ -537,7 +553,8 @@ def given_parameter(
 ) -> nn.Parameter:
     """Return a copy of ``value`` to train; raise unless finite and of ``shape``.
 
-    A string in the shape stands for any positive size.
+    A string in ``shape`` stands for any positive size. ``name`` is the parameter's name
+    in error messages.
     """
     require_floats(name, value)
     if value.ndim != len(shape) or any(

@@ -96,8 +96,9 @@ class SelfExtend(Encoding):
     ) -> Float[Tensor, "batch heads queries keys"]:
         """Return the logits of dual chunk attention.
 
-        ``i`` and ``j`` are the positions of queries and keys. Keys are rotated by their
-        place in a chunk, queries by the number of chunks between query and key.
+        ``q`` and ``k`` are queries and keys before rotation, ``i`` and ``j`` their
+        positions, ``chunk`` is the number of tokens in a chunk. Keys are rotated by
+        their place in a chunk, queries by the number of chunks between query and key.
         """
         of_query, of_key = (torch.div(p, chunk, rounding_mode="floor") for p in (i, j))
         behind = of_query[:, None, :, None] - of_key[:, None, None]

@@ -25,7 +25,11 @@ from posedu.torch.rotary.rotation import (
 
 
 def _fourier_basis(d: int, device: Device) -> Float[Tensor, "d waves"]:
-    """Return the cosine waves and sine waves whose planes circulant-STRING rotates."""
+    """Return the cosine and sine waves of d features, as orthonormal columns.
+
+    Circulant-STRING rotates the planes that cosine and sine of the same frequency span.
+    The cosines of the frequencies 1 … d/2 − 1 come first, then their sines.
+    """
     n = torch.arange(d, dtype=torch.float64, device=device)
     angle = 2 * math.pi / d * n[:, None] * n[1 : d // 2]
     return math.sqrt(2 / d) * torch.cat((angle.cos(), angle.sin()), -1)

@@ -149,6 +149,8 @@ class TAPE(Encoding):
         output of its token mixes the heads.
 
         Equations ``def-tape-attention`` and ``def-tape-mlp``, in float32 or better.
+        ``weights`` are the layer's attention weights, ``mlp_output`` is the output of
+        its MLP.
         """
         require_floats("mlp_output", mlp_output)
         batch, _, queries, _ = weights.shape

@@ -29,7 +29,7 @@ class ValueRotation(RoPE):
     rotary_dim
         How many features are rotated; ``None``: all. DeepSeek-V4 rotates 64 of 512.
     base
-        Default 10000.
+        Base of the frequencies. Default 10000.
 
     Raises
     ------

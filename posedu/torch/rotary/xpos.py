@@ -43,9 +43,10 @@ class XPos(Encoding):
         The position whose queries and keys keep their size; see
         :func:`posedu.numpy.rotary.xpos`.
     base
-        Default 10000 (the paper).
+        Base of the frequencies. Default 10000 (the paper).
     gamma, scale_base
-        γ and B. Defaults 0.4 and 512 (the paper).
+        γ, which sets the decay ζ_p of each pair, and B, the number of positions in
+        which a pair decays by ζ_p. Defaults 0.4 and 512 (the paper).
 
     Raises
     ------

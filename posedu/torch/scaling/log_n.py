@@ -82,7 +82,10 @@ class LogN(Encoding):
         return (q * tau[..., None]).to(q.dtype), k
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the tensors that determine the angles of the rotation ``over``."""
+        """Return the tensors that determine the angles of the rotation ``over``.
+
+        Without ``over`` the tuple is empty.
+        """
         return () if self.over is None else self.over.rotation_state()
 
     def move_keys(
@@ -90,7 +93,11 @@ class LogN(Encoding):
         k: Float[Tensor, "batch kv_heads keys d"],
         shifts: Shaped[Tensor, "rows keys"],
     ) -> Float[Tensor, "batch kv_heads keys d"]:
-        """Move cached keys as the rotation ``over`` does; keys have no temperature."""
+        """Move cached keys as the rotation ``over`` does; keys have no temperature.
+
+        ``shifts`` are new positions minus old ones. Without ``over``, ``k`` is
+        returned.
+        """
         return k if self.over is None else self.over.move_keys(k, shifts)
 
     def _temperature(

@@ -68,8 +68,9 @@ def _is_long_proof(node):
 def _fold_cell(cell, max_lines):
     """Fold the code of a check under its badge, and other code under its output.
 
-    A check is a code cell that verifies a formula, its badge the line with the result.
-    Other code of up to ``max_lines`` lines stays open unless the page hides it.
+    ``cell`` is the node of a code cell. A check is a code cell that verifies a formula,
+    its badge the line with the result. Other code of up to ``max_lines`` lines stays
+    open unless the page hides it.
     """
     source = _part(cell, "cell_code_source")
     output = _part(cell, "cell_code_output")
@@ -120,7 +121,10 @@ def _html(node):
 
 
 def _titles(section):
-    """Return nodes with the titles of a section's subsections, separated by dots."""
+    """Return nodes with the titles of a section's subsections, separated by dots.
+
+    The list is empty if the section has no subsections.
+    """
     inner = [node for node in section.children if isinstance(node, nodes.section)]
     titles = [copy for one in inner for copy in (*one[0].deepcopy(), nodes.Text(" · "))]
     return titles[:-1]

@@ -33,7 +33,7 @@ NAMES = {"np": np, "wavelengths": wavelengths, "gate": gate}  # in expressions
 
 @dataclass(frozen=True)
 class Slider:
-    """A slider's parameter name, its values as strings, and the initial value."""
+    """A slider's parameter name, its values as strings, and the initial value (``first``)."""
 
     name: str
     values: tuple[str, ...]
@@ -42,6 +42,8 @@ class Slider:
     @classmethod
     def read(cls, text: str) -> "Slider":
         """Parse a slider's text such as ``d = 64 of 32 64 128``.
+
+        Here the name is ``d``, the initial value 64, and the values are 32, 64 and 128.
 
         Raises
         ------
@@ -60,7 +62,7 @@ class Slider:
 
 
 def number(spelled: str) -> int | float:
-    """Parse a number such as ``10,000`` or ``0.5``."""
+    """Parse a number such as ``10,000`` or ``0.5``: a float if it has a point, else an int."""
     plain = spelled.replace(",", "").replace("−", "-")
     return float(plain) if "." in plain else int(plain)
 
@@ -111,9 +113,9 @@ class Part(SphinxRole):
 def fill(app, doctree):
     """Write the numbers of each paragraph's ``{slider}`` and ``{computed}`` roles.
 
-    The number shown is that for the sliders' first values. The HTML element also has
-    the numbers for all other values, from which the page's script takes one when the
-    reader moves a slider.
+    The number shown belongs to the sliders' first values. The HTML element also has the
+    numbers for all other values, from which the page's script takes one when the reader
+    moves a slider. An error in a role's text is a warning of the build.
     """
     for paragraph in doctree.findall(nodes.paragraph):
         parts = [*paragraph.findall(lambda n: isinstance(n, nodes.inline))]

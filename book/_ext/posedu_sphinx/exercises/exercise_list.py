@@ -37,8 +37,9 @@ KERNEL = {
 class Source:
     """Source code of a chapter's exercise module, by the names that it defines.
 
-    ``imports`` maps each imported name to its import statement, ``parts`` the name of
-    each function, class and constant to its syntax tree.
+    ``imports`` maps each imported name to the syntax tree of its import statement,
+    ``parts`` the name of each function, class and constant to its syntax tree.
+    ``sheet`` has the chapter's exercises.
     """
 
     def __init__(self, chapter):
@@ -58,10 +59,10 @@ class Source:
                         self.parts[target.id] = node
 
     def needs(self, name):
-        """Return the names that a function or constant uses, in order of use.
+        """Return the names that a function or constant of the module uses, in order of use.
 
-        The names are those that the module imports or defines. Names that a used
-        function or constant needs itself are included.
+        The names are names that the module imports or defines. What a used function or
+        constant needs itself is included.
         """
         nodes = list(ast.walk(self.parts[name]))
         own = {node.arg for node in nodes if isinstance(node, ast.arg)} | {name}
@@ -78,7 +79,7 @@ class Source:
         return list(found)
 
     def code(self, name):
-        """Return the source code of a function, class or constant of the module."""
+        """Return the source code of the function, class or constant ``name`` of the module."""
         node = self.parts[name]
         first = min((node, *getattr(node, "decorator_list", ())), key=_line).lineno
         return "\n".join(self.text.splitlines()[first - 1 : node.end_lineno])
@@ -86,7 +87,8 @@ class Source:
     def stub(self, name):
         """Return a function's signature and docstring, with a body that only raises.
 
-        The body is ``raise NotImplementedError``, which the learner replaces.
+        The body is ``raise NotImplementedError``, which the learner replaces. A
+        function without a docstring or a body raises ValueError.
         """
         body = self.parts[name].body
         if not ast.get_docstring(self.parts[name]) or len(body) < 2:
@@ -100,9 +102,10 @@ class Source:
         return f"{name}({ast.unparse(self.parts[name].args)})"
 
     def exercises(self):
-        """Yield each exercise, the code that it provides and its solution's name.
+        """Yield (exercise, provided code, solution's name) for each exercise of the chapter.
 
-        The code is a list of sources of helpers that no earlier exercise has provided.
+        The provided code is a list of sources of helpers that the solution needs and no
+        earlier exercise has provided; it may be empty.
         """
         shown = {exercise.solution.__name__ for exercise in self.sheet.exercises}
         for exercise in self.sheet.exercises:
@@ -138,7 +141,8 @@ def _line(node):
 def _statement(node, alias):
     """Return an import as a pair: its module, and the imported name or whole statement.
 
-    ``from a import b`` gives ``("a", "b")``, ``import a`` gives ``("a", "import a")``.
+    ``node`` is the import statement's syntax tree, ``alias`` one of its names. ``from a
+    import b`` gives ``("a", "b")``, ``import a`` gives ``("a", "import a")``.
     """
     renamed = f" as {alias.asname}" if alias.asname else ""
     if isinstance(node, ast.Import):
@@ -158,8 +162,8 @@ def _section(line):
 def solved(chapter, setup):
     """Return a chapter's exercise notebook with solutions and their checks' outputs.
 
-    A check is a cell that tests the solution above it. ``setup`` is the notebook's cell
-    that installs posedu.
+    A check is a cell that tests the solution above it. ``chapter`` is the last part of
+    the chapter's page name, ``setup`` the notebook's cell that installs posedu.
     """
     return _notebook(chapter, setup, solutions=True)
 
@@ -167,8 +171,8 @@ def solved(chapter, setup):
 def student(chapter, setup):
     """Return a chapter's exercise notebook for learners, with stubs to complete.
 
-    A stub is a function without its body. ``setup`` is the notebook's cell that
-    installs posedu.
+    A stub is a function without its body. ``chapter`` is the last part of the chapter's
+    page name, ``setup`` the notebook's cell that installs posedu.
     """
     return _notebook(chapter, setup, solutions=False)
 
@@ -250,6 +254,7 @@ class ExerciseList(SphinxDirective):
 def markdown(exercise, signature, given, solution):
     """Return an exercise's statement, hint and solution as MyST.
 
+    ``signature`` is the solution's name and parameters, ``solution`` its source code;
     ``given`` has sources of the helpers that the exercise provides. The exercise has
     the same name on the page as in the notebooks.
     """

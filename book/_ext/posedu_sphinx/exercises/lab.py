@@ -15,7 +15,10 @@ ANSWERS = ROOT / "notebooks" / "answers"
 
 
 def copy_exercises(exercises=EXERCISES, answers=ANSWERS):
-    """Copy each exercise notebook that has no copy yet; return the copies' paths."""
+    """Copy each exercise notebook that has no copy yet; return the new copies' paths.
+
+    ``exercises`` is the notebooks' folder, ``answers`` the folder of the copies.
+    """
     answers.mkdir(exist_ok=True)
     new = []
     for notebook in sorted(exercises.glob("*.ipynb")):

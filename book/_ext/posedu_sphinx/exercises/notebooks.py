@@ -1,4 +1,4 @@
-"""Exercise notebooks, set-up cells, and notebook copies that contain the package.
+"""Exercise notebooks, set-up cells, and notebook copies with the package inside.
 
 ``python -m posedu_sphinx.exercises.notebooks`` writes the learner's notebook of every
 chapter's exercises, and the set-up cell of the labs (notebooks to experiment in). With
@@ -98,7 +98,8 @@ DATA = re.compile(r"\.\./data/([\w-]+\.(?:json|toml))")
 def setup_cell(address):
     """Return the notebook cell that installs posedu if it is missing.
 
-    ``address`` is that of the repository, from which pip installs.
+    ``address`` is the URL of the repository from which pip installs; empty if there is
+    none.
     """
     cell = new_code_cell(SETUP.format(address=address))
     cell.metadata.tags = ["setup", "hide-input"]
@@ -106,7 +107,9 @@ def setup_cell(address):
 
 
 def set_up(notebook, address):
-    """Set a notebook's kernel, and its set-up cell, which installs posedu by address.
+    """Set a notebook's kernel and set-up cell in place; return the notebook.
+
+    The set-up cell installs posedu from the repository's ``address``.
 
     Raises
     ------
@@ -122,9 +125,9 @@ def set_up(notebook, address):
 
 
 def execute(path):
-    """Run a notebook; store the outputs of only those cells that nbval compares.
+    """Run the notebook file ``path``; store the outputs of only some cells in it.
 
-    nbval is a pytest plugin that runs notebooks and compares their cells' outputs.
+    They are the cells that nbval compares, a pytest plugin that runs notebooks.
     """
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
@@ -138,9 +141,9 @@ def execute(path):
 
 
 def self_contained(notebook):
-    """Return a copy of a notebook that contains posedu and needs no installation.
+    """Return a copy of a notebook that carries posedu and needs no installation.
 
-    The package is in the set-up cell.
+    The package is a zip archive, as base64 text, in the source of the set-up cell.
     """
     notebook = nbformat.from_dict(notebook)
     package = base64.b64encode(_archive()).decode()
@@ -151,9 +154,12 @@ def self_contained(notebook):
 
 
 def from_page(path, cells):
-    """Return a chapter's page as a notebook that contains posedu and the page's source.
+    """Return a chapter's page as a notebook that carries posedu and the page's source.
 
-    Directives become their titles and contents, since Jupyter does not know them.
+    ``path`` is the page's file, ``cells`` are its cells. Both posedu and the page (with
+    the data files that it reads) are zip archives, as base64 text, in the notebook's
+    first two cells. Directives become their titles and contents, since Jupyter does not
+    know them.
     """
     name = path.relative_to(ROOT)
     files = [path, *(ROOT / "book" / "data" / f for f in _data(cells))]
@@ -177,7 +183,10 @@ def from_page(path, cells):
 
 
 def _data(cells):
-    """Return the names of the files of ``book/data`` that a notebook's cells read."""
+    """Return the names of the files of ``book/data`` that a notebook's cells read.
+
+    The names are the keys of a dict, in order; empty if no cell reads a file.
+    """
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     return dict.fromkeys(DATA.findall(code))
 
@@ -191,10 +200,11 @@ def plain(markdown):
 
 @functools.cache
 def _archive():
-    """Return a zip file's bytes: posedu and the pure-Python packages that it needs.
+    """Return the bytes of a zip file with posedu and the packages that it needs.
 
-    The packages' licenses are included. The archive's metadata of posedu names the git
-    commit, as pip's does for a package installed from git.
+    These packages are pure Python; their licenses are included. The archive's metadata
+    of posedu names the git commit, as pip's metadata does for a package installed from
+    git.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -240,7 +250,7 @@ def _of_sheets(folder):
 
 
 def expected_text(path):
-    """Return the text (JSON) that the notebook at a path should have.
+    """Return the text (JSON) that the notebook at ``path`` should have.
 
     A notebook of exercises is made anew; a lab (a notebook to experiment in) keeps its
     cells except for the set-up cell.
@@ -257,7 +267,8 @@ def expected_text(path):
 def main():
     """Write the notebooks that are out of date, list them, or execute labs.
 
-    The command's options decide; return whether ``--check`` found any out of date.
+    The command's options decide which. Return True if ``--check`` found a notebook out
+    of date, else False.
     """
     if "--execute" in sys.argv:
         for name in sys.argv[sys.argv.index("--execute") + 1 :]:

@@ -13,14 +13,17 @@ RIGHT, WRONG = "✓", "✗"
 class Question(SphinxDirective):
     """Directive ``{question}``: a question, then a definition list of answers.
 
-    One answer begins with ✓. The others begin with ✗ and the name of the mistake in
-    bold.
+    A term of the list is a choice, its definition the answer to that choice. One answer
+    begins with ✓. The others begin with ✗ and the name of the mistake in bold.
     """
 
     has_content = True
 
     def run(self):
-        """Return a box with the question and choices that open to show an answer."""
+        """Return a box with the question and choices that open to show an answer.
+
+        Without a list of choices at the end, warn and return no node.
+        """
         parsed = self.parse_content_to_nodes()
         lists = [part for part in parsed if isinstance(part, nodes.definition_list)]
         if len(lists) != 1 or parsed[-1] is not lists[0]:

@@ -89,7 +89,10 @@ def _is_exempt(node):
 
 
 def warn(message, location=None):
-    """Emit a warning about a labeled formula or its check; the build then fails."""
+    """Emit a warning about a labeled formula or its check; the build then fails.
+
+    ``location`` is the node or the page to which the warning refers, None for neither.
+    """
     LOGGER.warning(message, location=location, type="posedu", subtype="ledger")
 
 
@@ -105,7 +108,8 @@ def merge(app, env, docnames, other):
     """Add the claims and checks of pages that a parallel reader has read.
 
     Claims are labeled formulas, checks the results of cells that verify them.
-    ``other`` is the build environment of the parallel reader.
+    ``docnames`` are the names of these pages, ``other`` is the build environment of the
+    parallel reader.
     """
     store(env).update({d: store(other)[d] for d in docnames if d in store(other)})
 
@@ -113,7 +117,8 @@ def merge(app, env, docnames, other):
 def balance(app, env):
     """Warn about claims without exactly one check, and checks without a claim.
 
-    Claims are labeled formulas, checks the results of cells that verify them.
+    Claims are labeled formulas, checks the results of cells that verify them. A check
+    on another page than its claim is also warned of.
     """
     claims, checks = {}, {}
     for docname, found in store(env).items():
@@ -156,7 +161,10 @@ def fill(app, doctree, docname):
 
 
 def _in_reading_order(env, page):
-    """Yield a page and all pages below it in the table of contents."""
+    """Yield a page's name and the names of all pages below it in the table of contents.
+
+    ``env`` is Sphinx's build environment, which has the table of contents.
+    """
     yield page
     for below in env.toctree_includes.get(page, ()):
         yield from _in_reading_order(env, below)
@@ -166,7 +174,8 @@ def _refused(check):
     """Describe how many mutants of the displayed formula its check refuses.
 
     Mutants are copies with one sign, index or exponent changed. ``check`` has the
-    fields of ``posedu.book.proof.Proof``.
+    fields of ``posedu.book.proof.Proof``. The text is "not read" if the check did not
+    read the formula from the page, "read" if the formula has no mutants.
     """
     if check["typeset"] is None:
         return "not read"
@@ -178,7 +187,8 @@ def _count(env):
     """Return two sentences with the numbers of claims, checks and refused mutants.
 
     Claims are labeled formulas, checks the cells that verify them, and mutants changed
-    copies of the formulas.
+    copies of the formulas. ``env`` is Sphinx's build environment, which has the claims
+    and checks of all pages.
     """
     found = store(env).values()
     claims = sum(len(page["claims"]) for page in found)
@@ -192,7 +202,7 @@ def _count(env):
 
 
 def outdated(app, env):
-    """Return the name of the proof ledger's page, for Sphinx to write it again."""
+    """Return the name of the proof ledger's page in a list, for Sphinx to write it again."""
     return [d for d in env.found_docs if d.endswith("reference/ledger")]
 
 

@@ -33,15 +33,20 @@ REFERENCE = {  # the MyST of a link, by the form of the label
 
 
 def statements(folder):
-    """Read all statements of ``book/data/statements.toml`` below a folder."""
+    """Read all statements of ``book/data/statements.toml`` below a folder.
+
+    Each statement is a dict with the fields that the file gives it, such as ``says``
+    and ``verdict``.
+    """
     return tomllib.loads((Path(folder) / FILE).read_text("utf-8"))["statement"]
 
 
 def by_record(found):
     """Group statements by the name of the encoding that they are about.
 
-    The groups are in the catalog's order, after statements about attention in general
-    (under the name "").
+    ``found`` are the statements, as dicts. The groups are in the catalog's order, after
+    statements about attention in general (under the name ""); an encoding without
+    statements has no group.
     """
     groups = {name: [] for name in ("", *CATALOG)}
     for statement in found:
@@ -50,7 +55,11 @@ def by_record(found):
 
 
 def reference(label):
-    """Return the MyST text of a link to a label of the book."""
+    """Return the MyST text of a link to a label of the book.
+
+    The label is of a formula (``eq-``, ``def-``), theorem or erratum (``err-``);
+    another one raises ValueError.
+    """
     for form, text in REFERENCE.items():
         if re.match(form, label):
             return text.format(label)
@@ -78,7 +87,11 @@ class Statements(SphinxDirective):
         return [*count, style, controls, *sections, script]
 
     def section(self, name, group):
-        """Return a section with an encoding's title, chapter link and statements."""
+        """Return a section with an encoding's title, chapter link and statements.
+
+        ``name`` is the encoding's name, "" for attention in general; ``group`` has the
+        statements about it.
+        """
         title = CATALOG[name].title if name else AT_LARGE
         page = CATALOG[name].page if name else "book/attention/permutation-equivariance"
         section = nodes.section("", ids=[f"statements-{name or 'attention'}"])
@@ -89,7 +102,10 @@ class Statements(SphinxDirective):
         return section
 
     def table(self, group):
-        """Return a table of statements with text, verdict and correction in a row."""
+        """Return a table of statements with text, verdict and correction in a row.
+
+        ``group`` has the statements, as dicts.
+        """
         rows = [(s["says"], s["verdict"], _answer(s)) for s in group]
         body = nodes.tbody("", *[self.row(cells) for cells in rows])
         tgroup = nodes.tgroup("", cols=len(HEAD))

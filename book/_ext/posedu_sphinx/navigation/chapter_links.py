@@ -27,8 +27,9 @@ NOT_RUNNABLE = (
 def lab_of(chapter):
     """Return the page name of a chapter's lab, a notebook to experiment in.
 
-    It is the lab that the catalog record of an encoding in the chapter names, else the
-    last lab before the next chapter in the contents.
+    ``chapter`` is the chapter's page name. The lab is the one that the catalog record
+    of an encoding in the chapter names, else the last lab before the next chapter in
+    the contents, else "".
     """
     for record in CATALOG.values():
         if record.page == chapter and record.lab:
@@ -45,15 +46,18 @@ def lab_of(chapter):
 
 
 def sheet_of(chapter):
-    """Return the page name of the notebook with a chapter's exercises."""
+    """Return the page name of the notebook with a chapter's exercises.
+
+    ``chapter`` is the chapter's page name.
+    """
     return SHEETS + chapter.rpartition("/")[2]
 
 
 def related_pages(page):
-    """Return the pages that a page links to, each as (label of the link, page name).
+    """Return the pages to link from a page, each as (label of the link, page name).
 
     A chapter links to its further pages, lab and exercises, and each of these links
-    back.
+    back. The list is empty for all other pages.
     """
     if is_chapter(page):
         minutes = sum(
@@ -98,7 +102,8 @@ def add_links(app, doctree, docname):
 def _time_note(env, docname):
     """Return the sentence under a page's title that says how long the page takes.
 
-    Under a notebook's title it also says how to run the notebook.
+    ``env`` is Sphinx's build environment, ``docname`` the page's name. For a notebook
+    the text also says how to run the notebook.
     """
     time = duration(minutes(env, docname))
     if docname.startswith(SHEETS):

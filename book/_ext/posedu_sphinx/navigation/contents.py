@@ -15,8 +15,8 @@ OUTSIDE_CHAPTERS = (["reference"], ["developers"])
 def contents(root=ROOT):
     """Return the book's table of contents, read from ``_toc.yml``.
 
-    The result maps each page's name, in reading order, to its entry: title, and the
-    pages below it.
+    ``root`` is the repository's folder. The result maps each page's name, in reading
+    order, to its entry: title, and the pages below it.
     """
     return _parsed((root / "_toc.yml").read_text(encoding="utf-8"))
 
@@ -32,7 +32,10 @@ def documents(root=ROOT):
 
 
 def is_of_a_chapter(name):
-    """Return whether a page is a chapter, or below a chapter in the contents."""
+    """Return whether a page is a chapter, or below a chapter in the contents.
+
+    ``name`` is the page's name. Pages of the reference and for developers are neither.
+    """
     folder = name.split("/")[:-1]
     return folder[:1] == ["book"] and folder[1:] not in ([], *OUTSIDE_CHAPTERS)
 
@@ -48,7 +51,11 @@ def chapters(root=ROOT):
 
 
 def further_pages(chapter, root=ROOT):
-    """Return the pages below a chapter in the contents, mapped to short titles."""
+    """Return the pages below a chapter in the contents, mapped to short titles.
+
+    ``chapter`` is the chapter's page name. The dict is empty if the contents have no
+    such page or it has none below it.
+    """
     pages = contents(root)
     below = pages[chapter].child_files() if chapter in pages else []
     return {name: pages[name].title for name in below if is_of_a_chapter(name)}

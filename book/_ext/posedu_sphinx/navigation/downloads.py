@@ -15,7 +15,11 @@ COLAB = "https://colab.research.google.com/github"
 
 
 def colab_link(config, docname):
-    """Return the address that opens a notebook in Colab; empty without a repository."""
+    """Return the address that opens a notebook in Colab; empty without a repository.
+
+    ``config`` is Sphinx's, which has the repository's address; ``docname`` is the
+    notebook's page name.
+    """
     address = config.html_theme_options.get("repository_url", "")
     if not address:
         return ""
@@ -30,7 +34,10 @@ class NotebookLinks(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        """Return a paragraph with a link to Colab and a link to the download."""
+        """Return a paragraph with a link to download a notebook and, if any, one to Colab.
+
+        There is no link to Colab if the book's repository has no address.
+        """
         docname = self.arguments[0]
         here = Path(self.env.docname).parent
         up = "/".join([".."] * len(here.parts))
@@ -63,10 +70,10 @@ def add_buttons(app, pagename, templatename, context, doctree):
 
 
 def write_notebooks(app, exception):
-    """Write notebooks that contain posedu into the built site, for download.
+    """Write notebooks that carry the package into the built site, for download.
 
     The notebooks are the labs (to experiment in), the exercises, and the pages of
-    chapters.
+    chapters. Nothing is written after a failed build (``exception``).
     """
     if exception is not None or app.builder.format != "html":
         return

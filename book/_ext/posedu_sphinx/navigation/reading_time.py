@@ -25,9 +25,9 @@ CODE = ("posedu-check", "posedu-code")  # folds that a reader may pass over
 def reading(doctree):
     """Estimate the minutes for a page's words, code, formulas, figures and tables.
 
-    Text in folds (boxes that a click opens) counts. Exercises, folded code that
-    verifies a formula or draws a figure, and all tabs of a set but the first do not
-    count.
+    ``doctree`` is the page. Text in folds (boxes that a click opens) counts. Exercises,
+    folded code that verifies a formula or draws a figure, and all tabs of a set but the
+    first do not count.
     """
     words, lines, pauses = 0, 0, 0
     folds = []
@@ -49,7 +49,10 @@ def reading(doctree):
 
 
 def _is_excluded(node):
-    """Return whether a node belongs to an exercise or to a tab after the first."""
+    """Return whether a node belongs to an exercise or to a tab after the first.
+
+    Reading times leave out the text of such nodes.
+    """
     while (parent := node.parent) is not None:
         if type(parent).__name__.startswith(EXERCISES):
             return True
@@ -63,9 +66,10 @@ def _is_excluded(node):
 def minutes(env, page):
     """Return the minutes that a page takes; 0 for reference pages.
 
-    For a page of exercises they are the sum of the minutes stated there. For the
-    other pages they are estimated, and rounded up to a multiple of five, since the
-    estimate is not more exact.
+    ``env`` is Sphinx's build environment, ``page`` the page's name. The minutes for a
+    page of exercises are the sum of the minutes stated there. For other pages they are
+    estimated, and rounded up to a multiple of five, since the estimate is not more
+    exact.
     """
     if page.startswith(REFERENCE):
         return 0
@@ -77,7 +81,7 @@ def minutes(env, page):
 
 
 def duration(total):
-    """Format a number of minutes as text in hours and minutes."""
+    """Format a number of minutes as text in hours and minutes; 0 gives ""."""
     hours, rest = divmod(total, 60)
     return " ".join([f"{hours} h"] * (hours > 0) + [f"{rest} min"] * (rest > 0))
 
@@ -131,7 +135,7 @@ def _step(app, docname, page, why, time):
 
 
 def outdated(app, env):
-    """Return the name of the learning paths' page, for Sphinx to write it again."""
+    """Return the name of the learning paths' page in a list, for Sphinx to rewrite it."""
     return [d for d in env.found_docs if d.endswith("reference/paths")]
 
 

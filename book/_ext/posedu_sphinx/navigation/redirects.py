@@ -33,7 +33,10 @@ ROOT_BASE = """
 
 
 def moved_pages(root):
-    """Read ``book/moved.yml``: the current page name for every old page name."""
+    """Read ``book/moved.yml``: the current page name for every old page name.
+
+    ``root`` is the repository's folder. Without the file the dict is empty.
+    """
     path = Path(root, "book", "moved.yml")
     return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -41,7 +44,8 @@ def moved_pages(root):
 def extra_pages(app):
     """Yield a redirect page for each old page name, and the 404 page.
 
-    A page is a tuple for Sphinx: name, values for the template, template.
+    A page is a tuple for Sphinx: name, values for the template, template. An entry of
+    ``book/moved.yml`` whose old page exists or whose new one does not is an error.
     """
     for old, new in moved_pages(app.srcdir).items():
         if new not in app.env.found_docs or old in app.env.found_docs:
@@ -63,7 +67,10 @@ def extra_pages(app):
 
 
 def sitemap(base, pages):
-    """Return the sitemap's XML, the list of page addresses for search engines."""
+    """Return the sitemap's XML, the list of page addresses for search engines.
+
+    ``base`` is the site's address, ``pages`` are page names.
+    """
     lines = [f"  <url><loc>{base}{page}.html</loc></url>" for page in pages]
     space = "http://www.sitemaps.org/schemas/sitemap/0.9"
     head = f'<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="{space}">'
@@ -98,14 +105,20 @@ def _below(site, part):
 
 
 def _description(app, page):
-    """Return the summary in a page's HTML file, which may be of an earlier build."""
+    """Return the summary in a page's HTML file, which may be of an earlier build.
+
+    ``page`` is the page's name. A page without a summary gives "".
+    """
     text = Path(app.outdir, f"{page}.html").read_text(encoding="utf-8")
     found = DESCRIPTION.search(text)
     return html.unescape(found[1]) if found else ""
 
 
 def write_lists(app, exception):
-    """Write llms.txt and, for a site with an address, the sitemap into the site."""
+    """Write llms.txt and, for a site with an address, the sitemap into the site.
+
+    Nothing is written after a failed build (``exception``).
+    """
     if exception is not None or app.builder.format != "html":
         return
     Path(app.outdir, "llms.txt").write_text(llms_text(app), encoding="utf-8")

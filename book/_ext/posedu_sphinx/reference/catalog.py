@@ -97,7 +97,8 @@ def _glance(app, docname):
 def _filter_answers(encoding):
     """Return an encoding's values for the at-a-glance table's filters, as pairs.
 
-    A pair is a filter's name and a value, such as ``("family", "rotary")``.
+    ``encoding`` is the catalog record. A pair is a filter's name and a value, such as
+    ``("family", "rotary")``.
     """
     return [
         ("family", encoding.family),
@@ -123,7 +124,10 @@ def _row(app, docname, encoding):
 
 
 def _to_chapter(app, docname, encoding):
-    """Return a link to an encoding's chapter, or its title if the book has none."""
+    """Return a link to an encoding's chapter, or its title if the book has no chapter.
+
+    The link is from the page ``docname``; ``encoding`` is the catalog record.
+    """
     address = _address(app, docname, encoding.name)
     if not address:
         return encoding.title
@@ -131,7 +135,7 @@ def _to_chapter(app, docname, encoding):
 
 
 def _cases():
-    """Return all pairs (encoding, special case) of the catalog, as catalog records.
+    """Return all pairs (catalog record of an encoding, one of its special cases).
 
     A special case is another encoding that the encoding becomes under a condition.
     """
@@ -143,7 +147,11 @@ def _title(name):
 
 
 def _address(app, docname, name):
-    """Return the URL of the page or formula that treats an encoding; empty if none."""
+    """Return the URL of the page or formula that treats an encoding; empty if none.
+
+    ``name`` is the encoding's name, or ``ATTENTION`` for attention without an encoding;
+    the URL is relative to the page ``docname``.
+    """
     if name == ATTENTION:
         return app.builder.get_relative_uri(
             docname, "book/attention/permutation-equivariance"
@@ -161,7 +169,7 @@ def _equation(app, docname, label):
 
 
 def _drawing(app, docname, brief):
-    """Return the map of special cases as an HTML node.
+    """Return the map of special cases as an HTML node for the page ``docname``.
 
     The map is a list of encodings with lines at the left; each line leads from an
     encoding to one that it becomes. ``brief`` leaves out under which condition.
@@ -200,7 +208,8 @@ def _legend():
 def _entry(app, docname, name, brief):
     """Return the HTML of an encoding in the map: its name, and its special cases.
 
-    A special case is another encoding that it becomes under a condition; ``brief``
+    ``name`` is the encoding's name, ``docname`` the name of the page with the map. A
+    special case is another encoding that this one becomes under a condition; ``brief``
     leaves out the conditions.
     """
     address, title = _address(app, docname, name), html.escape(_title(name))
@@ -228,6 +237,7 @@ def _case(app, docname, title, case):
     """Return the HTML of a special case, linked to the proof, and its condition.
 
     A special case (``case``) is another encoding that the one titled ``title`` becomes.
+    ``docname`` is the name of the page with the link.
     """
     becomes, manner = html.escape(_title(case.of)), CASES[case.kind][1]
     return (
@@ -240,7 +250,8 @@ def _case(app, docname, title, case):
 def _case_kinds(name):
     """Return how an encoding becomes others: a dict from their names to the kind.
 
-    The kind is ``"is"`` (equal), ``"limit"`` or ``"part"``.
+    The kind is ``"is"`` (equal), ``"limit"`` or ``"part"`` (equal in one part). The
+    dict is empty for attention without an encoding (``ATTENTION``).
     """
     cases = CATALOG[name].special_cases if name != ATTENTION else ()
     return {case.of: case.kind for case in cases}
@@ -250,8 +261,8 @@ def _lines(row, lanes, kinds):
     """Return the SVG of the lines at the left of an encoding's row in the map.
 
     A line leads from an encoding to one that it becomes. ``row`` says which lines pass
-    the row, end or start there. ``kinds`` maps the encoding that a starting line leads
-    to to the kind of special case, which the line's style shows. ``lanes`` is the
+    the row, end or start there. ``kinds`` maps the encoding to which a starting line
+    leads to the kind of special case, which the line's style shows. ``lanes`` is the
     number of places for lines side by side. Each line is as long as the row is high.
     """
 

@@ -13,8 +13,9 @@ TAG = "tag_searched"  # class of a cell with that tag
 def filtered(tables, answers, questions):
     """Return a form of filters to put before tables, and a script to put after them.
 
-    ``answers`` has, for each row of all tables in order, a list of pairs: a filter's
-    name and the row's value. ``questions`` maps each filter's name to its label.
+    ``tables`` are table nodes, whose rows get classes for the script. ``answers`` has,
+    for each row of all tables in order, a list of pairs: a filter's name and the row's
+    value. ``questions`` maps each filter's name to its label.
     """
     rows = [row for table in tables for row in table.next_node(nodes.tbody)]
     for row, pairs in zip(rows, answers, strict=True):

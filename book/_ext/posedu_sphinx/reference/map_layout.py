@@ -1,8 +1,8 @@
 """Layout of the map of special cases: each encoding above those that it becomes.
 
-An encoding becomes others in special cases. Each of these has one vertical line, which
-starts at the first row that leads to it, is joined by later such rows, and ends at its
-own row.
+An encoding becomes others in special cases. Each encoding that others become has one
+vertical line, which starts at the first row that leads to this encoding, is joined by
+later such rows, and ends at the encoding's own row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,9 @@ from graphlib import TopologicalSorter
 class Row:
     """One encoding's row in the map, with the lanes of its vertical lines.
 
-    Lanes are places for lines side by side, counted from 0. A line leads to an encoding
-    that others become; lines pass the row, arrive at it and leave it. ``passing`` and
+    Lanes are places for lines side by side, counted from 0; ``lane`` is the encoding's
+    own. A line leads to an encoding that others become; lines pass the row, arrive at
+    it and leave it; ``arrives`` is true if a line ends here. ``passing`` and
     ``leaving`` map each target encoding to the lane of its line. A target in both has a
     line from above that this row joins.
     """
@@ -55,7 +56,8 @@ def rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[Row]:
 def _order(targets: Mapping[str, Sequence[str]]) -> list[str]:
     """Order the encodings so that each is above its targets, and near them.
 
-    Targets are the encodings that an encoding becomes in special cases.
+    ``targets`` maps an encoding to the encodings that it becomes in special cases. A
+    cycle raises ``graphlib.CycleError``.
     """
     TopologicalSorter(targets).prepare()  # raises CycleError for a cycle
     below: dict[str, None] = {}

@@ -33,7 +33,8 @@ class Translation(Notation):
     def run(self):
         """Return a table with a row for each source and a column for each term.
 
-        A source is a paper or library, a term one of the book's.
+        A source is a paper or library, a term one of the book's terms; a cell has the
+        source's word for the term.
         """
         entries = self.read("translation")
         head = ["Source", *next(iter(entries)).keys()]
@@ -43,7 +44,10 @@ class Translation(Notation):
 
 
 def markdown_table(head, rows):
-    """Return a MyST table in a box that scrolls sideways on a narrow screen."""
+    """Return a MyST table in a box that scrolls sideways on a narrow screen.
+
+    ``head`` are the column titles, ``rows`` lists of cells.
+    """
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in lines)
     return f"::::{{div}} posedu-wide\n\n{table}\n\n::::\n"

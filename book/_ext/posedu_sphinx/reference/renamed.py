@@ -10,7 +10,8 @@ from posedu_sphinx.reference.notation import markdown_table
 class Renamed(SphinxDirective):
     """Directive ``{renamed} kind``: a table of old and new names.
 
-    The kind is ``modules``, ``names``, ``parameters``, ``values`` or ``gone``.
+    The kind is ``modules``, ``names``, ``parameters``, ``values`` or ``gone`` (names
+    that were removed).
     """
 
     required_arguments = 1

@@ -18,8 +18,9 @@ PEER_TASKS = ("rotate", "causal", "bidirectional")
 def stored_results(folder):
     """Load stored cross-checks and timings by device and kind, in the catalog's order.
 
-    The result is ``{"cpu": {"timing": [Timing, …], …}, …}``; the kinds are
-    ``crosscheck``, ``timing`` and ``peers`` (timings of published libraries).
+    ``folder`` has the result files. The dict is ``{"cpu": {"timing": [Timing, …], …},
+    …}``; the kinds are ``crosscheck``, ``timing`` and ``peers`` (timings of published
+    libraries). A kind without files has no entry.
     """
     found = {}
     for kind, result_type in KINDS.items():
@@ -43,7 +44,7 @@ class StoredResults(SphinxDirective):
 
 
 class TimingTable(StoredResults):
-    """Directive ``{timing-table} device``: each encoding's time over its limit's.
+    """Directive ``{timing-table} device``: each encoding's time over its limit's time.
 
     The limit is a copy of the same data, or attention without an encoding.
     """
@@ -51,17 +52,52 @@ class TimingTable(StoredResults):
     required_arguments = 1
 
     def run(self):
-        """Return a line on the device, and the table of times over the limit's."""
+        """Return a line on the device, and the table of times over the limit's time.
+
+        Without stored timings the line says that nothing has been measured.
+        """
         results = self.results().get(self.arguments[0], {}).get("timing")
         if not results:
             return [nodes.paragraph("", "Nothing has been measured here yet.")]
         return [nodes.paragraph("", _where(results)), _ratio_table(results, *TASKS)]
 
 
+class ModelTable(SphinxDirective):
+    """Directive ``{model-table} name``: decoding or training of models, from a file.
+
+    The name is that of a result file of ``posedu.book.timing.models``, such as
+    ``decoding-cpu``.
+    """
+
+    required_arguments = 1
+
+    def run(self):
+        """Return a line on the device, and a table of the time of each model."""
+        self.env.note_reread()
+        data = Path(self.env.srcdir) / "book" / "data"
+        result = Timing.load(data / f"{self.arguments[0]}.json")
+        return [nodes.paragraph("", _where([result])), _model_table(result)]
+
+
+def _model_table(result):
+    lengths = sorted({r.length for r in result.records})
+    limits = {r.length: r.limit_seconds.median for r in result.records}
+    rows = []
+    for name in dict.fromkeys(r.candidate for r in result.records):
+        found = {r.length: r for r in result.select(candidate=name)}
+        cells = [
+            f"{1e3 * found[n].seconds.median:.3g} ms; {found[n].ratio.median:.2f}"
+            for n in lengths
+        ]
+        rows.append([name, *cells])
+    limit = [result.records[0].limit, *(f"{1e3 * limits[n]:.3g} ms" for n in lengths)]
+    return table(["Model", *(f"L = {n}" for n in lengths)], [limit, *rows])
+
+
 class DeviceTables(StoredResults):
     """Directive ``{device-tables}``: cross-checks and times, a section for each device.
 
-    The CPU has none, since :class:`TimingTable` shows its times.
+    The CPU has no section, since :class:`TimingTable` shows its times.
     """
 
     def run(self):
@@ -152,7 +188,8 @@ def _rows(result, tasks, lengths):
 def _full_name(encoding, variant):
     """Return an encoding's title and the options of one configuration, as one text.
 
-    An option whose value is not a string is shown with its name, as ``block=8``.
+    ``encoding`` is the catalog record, ``variant`` the configuration. An option whose
+    value is not a string is shown with its name, as ``block=8``.
     """
     options = [
         value if isinstance(value, str) else f"{name}={value}"
@@ -183,3 +220,4 @@ def setup(app):
     """Register the ``timing-table`` and ``device-tables`` directives."""
     app.add_directive("timing-table", TimingTable)
     app.add_directive("device-tables", DeviceTables)
+    app.add_directive("model-table", ModelTable)

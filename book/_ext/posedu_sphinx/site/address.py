@@ -33,7 +33,10 @@ PLACES = {
 
 
 def published(url):
-    """Return the address of a repository's GitHub Pages; empty without a repository."""
+    """Return the address of a repository's GitHub Pages.
+
+    ``url`` is the repository's address on GitHub; any other text, such as "", gives "".
+    """
     valid = VALID.fullmatch(url)
     if not valid:
         return ""
@@ -43,7 +46,10 @@ def published(url):
 
 
 def set_address(url):
-    """Write the repository's address into every file that has it; "" removes it."""
+    """Write the repository's address into every file that has it; "" removes it.
+
+    ``url`` must be ``https://github.com/OWNER/NAME`` or empty, else ValueError.
+    """
     valid = VALID.fullmatch(url)
     if url and not valid:
         raise ValueError(

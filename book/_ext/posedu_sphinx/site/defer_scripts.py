@@ -22,14 +22,18 @@ def defer_scripts(app, pagename, templatename, context, doctree):
 
 
 def _sets_page_name(script):
-    """Return whether a script only serves a menu of versions, which the book lacks."""
+    """Return whether a script only serves a menu of versions, which the book lacks.
+
+    ``script`` is one of the page's scripts, as Sphinx lists them.
+    """
     return "DOCUMENTATION_OPTIONS.pagename" in script.attributes.get("body", "")
 
 
 def _without_mathjax(script, app, context):
     """Return a small script in place of MathJax's; other scripts are not replaced.
 
-    The small script fetches MathJax if the preview of a link needs it.
+    ``script`` is one of the page's scripts, ``context`` has the page's values for the
+    template. The small script fetches MathJax if the preview of a link needs it.
     """
     path = f"_static/{app.config.mathjax_path}"
     if script.filename != path:

@@ -39,7 +39,8 @@ DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
 def run_pages(root=ROOT, workers=None) -> bool:
     """Run the pages whose inputs changed; return whether all their cells succeeded.
 
-    ``workers`` is the number of pages that run at a time, by default one per core.
+    ``root`` is the repository's folder; ``workers`` is the number of pages that run at
+    a time, by default one per core.
     """
     folder = root / "_build"
     cache = get_cache(folder / ".jupyter_cache")
@@ -138,7 +139,10 @@ def _match(cache, notebook):
 
 
 def fingerprint(path: Path, notebook, root=ROOT) -> str:
-    """Return a hash of what a page's outputs depend on other than the page's cells."""
+    """Return a hash of what a page's outputs depend on other than the page's cells.
+
+    ``path`` is the page's file, ``notebook`` the page read as a notebook.
+    """
     code = _code(notebook)
     used = [root / "requirements.txt", *modules_of(code, root)]
     texts = [code, *(p.read_text(encoding="utf-8") for p in used)]
@@ -154,7 +158,11 @@ def fingerprint(path: Path, notebook, root=ROOT) -> str:
 
 
 def modules_of(code: str, root=ROOT) -> list[Path]:
-    """Return the files of posedu that code imports, directly or indirectly."""
+    """Return the files of posedu that code imports, directly or indirectly.
+
+    ``code`` is Python source, ``root`` the repository's folder. The list is empty if
+    the code does not import posedu.
+    """
     found, waiting = {}, list(_imported(ast.parse(code), root))
     while waiting:
         name = waiting.pop()
@@ -175,7 +183,10 @@ def _imports_of(path: Path, root: Path) -> tuple[str, ...]:
 
 
 def _imported(tree: ast.AST, root: Path) -> Iterator[str]:
-    """Yield posedu's modules that import statements name, and their parent packages."""
+    """Yield posedu's modules that import statements name, and their parent packages.
+
+    ``tree`` is the syntax tree of Python code, ``root`` the repository's folder.
+    """
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):

@@ -61,7 +61,7 @@ def _gzipped(path):
 
 @contextmanager
 def served(folder):
-    """Serve a folder over HTTP in the background; yield its address."""
+    """Serve a folder over HTTP in the background; yield the server's address."""
     handler = functools.partial(Compressed, folder=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -70,7 +70,10 @@ def served(folder):
 
 
 def measure(browser, url):
-    """Return a page's seconds and loaded bytes until its first contentful paint."""
+    """Return a page's seconds and loaded bytes until its first contentful paint.
+
+    ``browser`` is Playwright's browser, ``url`` the page's address.
+    """
     context = browser.new_context()
     tab = context.new_page()
     session = context.new_cdp_session(tab)
@@ -88,7 +91,10 @@ def measure(browser, url):
 
 
 def main(arguments=None):
-    """Measure and print each page's time and bytes to first contentful paint."""
+    """Measure and print each page's time and bytes to first contentful paint.
+
+    ``arguments`` are the command's arguments, by default the process's own.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m posedu_sphinx.site.first_paint",
         description="Time the first paint.",

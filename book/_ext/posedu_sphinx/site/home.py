@@ -25,7 +25,10 @@ NOTEBOOK = "notebooks/exercises/rope"
 
 
 def rotated_pairs(positions):
-    """Return RoPE's rotations of the pair (1, 0) at positions, as complex numbers."""
+    """Return RoPE's rotations of the pair (1, 0) at positions, as complex numbers.
+
+    The array is ``[positions, pairs]``.
+    """
     pairs = np.tile([1.0, 0.0], (len(positions), D // 2))
     return rope_complex(pairs, np.asarray(positions), layout="interleaved", base=10_000)
 
@@ -67,8 +70,8 @@ def hero():
 def _ring(p, r, key, between):
     """Draw a pair as an SVG ring: dots of key and query with the arc between them.
 
-    ``p`` is the pair's index, ``r`` the ring's radius, ``key`` the key's rotation and
-    ``between`` that from key to query, as complex numbers.
+    ``p`` is the pair's index, ``r`` the ring's radius. ``key`` is the key's rotation
+    and ``between`` the rotation from key to query, as complex numbers.
     """
     angle = np.angle(between) % (2 * np.pi)
     x, y = r * between.real, -r * between.imag
@@ -186,7 +189,7 @@ def fill(app, doctree, docname):
 
 
 def outdated(app, env):
-    """Return the home page's name, for Sphinx to write that page again."""
+    """Return the home page's name in a list, for Sphinx to write that page again."""
     return [app.config.root_doc]
 
 

@@ -6,7 +6,11 @@ Sphinx loses the index entries of every page that it does not write again
 
 
 def pages_with_entries(app, env, added, changed, removed):
-    """Return all pages with index entries, to be read again if any page changed."""
+    """Return all pages with index entries, to be read again if any page changed.
+
+    ``added``, ``changed`` and ``removed`` are sets of page names; if all three are
+    empty, no page is returned.
+    """
     entries = env.get_domain("index").entries
     pages = {page for page, found in entries.items() if found} - removed
     return pages if added | changed | removed else ()

@@ -17,13 +17,20 @@ PROSE_PARENTS = (nodes.document, nodes.section, nodes.container)
 
 
 def set_base_address(app, config):
-    """Set the site's address, from which Sphinx derives the address of each page."""
+    """Set the site's address, from which Sphinx derives the address of each page.
+
+    An address in the configuration stays; otherwise it is the address of the
+    repository's GitHub Pages, empty without a repository.
+    """
     repository = config.html_theme_options.get("repository_url", "")
     config.html_baseurl = config.html_baseurl or published(repository)
 
 
 def description(doctree):
-    """Return the start of a page's first paragraph without a formula, as a summary."""
+    """Return the start of a page's first paragraph without a formula, as a summary.
+
+    ``doctree`` is the page. A page without such a paragraph gives "".
+    """
     for paragraph in doctree.findall(nodes.paragraph):
         if _is_prose(paragraph) and not paragraph.next_node(nodes.math):
             return shortened(" ".join(paragraph.astext().split()))
@@ -49,7 +56,8 @@ def shortened(text):
 def tags(title, text, *, is_home, address="", picture=""):
     """Return the HTML meta tags of a page for its title, description and picture.
 
-    ``text`` is the description; tags of an empty address or picture are left out.
+    ``text`` is the description, ``address`` the page's URL, ``picture`` the URL of the
+    preview image; tags of an empty address or picture are left out.
     """
     properties = {
         "og:title": title,

@@ -19,7 +19,7 @@ ROOM = (600, 380)  # pixels for the title
 
 
 def picture(title, folder):
-    """Save a title's preview image in a folder unless it exists; return its name."""
+    """Save a title's preview image in a folder unless it exists; return its file name."""
     digest = hashlib.sha256((title + ALTERNATIVE).encode()).hexdigest()[:12]
     path = Path(folder, f"preview-{digest}.png")
     if not path.exists():
@@ -29,7 +29,10 @@ def picture(title, folder):
 
 
 def draw(title):
-    """Draw a page's title at the left, and pairs of one head of RoPE at the right."""
+    """Draw a page's title at the left, and pairs of one head of RoPE at the right.
+
+    Return the drawing as a matplotlib figure.
+    """
     figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100, facecolor="white")
     lines = "\n".join(textwrap.wrap(title, LETTERS))
     words = figure.text(0.06, 0.57, lines, size=LARGEST, color=INK, weight="bold")
@@ -48,7 +51,8 @@ def draw(title):
 def _ring(axes, radius, key, query):
     """Draw a pair as a ring on axes: dots of key and query, and the arc between them.
 
-    ``key`` and ``query`` are their angles in radians.
+    ``radius`` is the ring's radius; ``key`` and ``query`` are the angles in radians at
+    which the two dots are.
     """
     circle = np.linspace(0, 2 * np.pi, 200)
     arc = np.linspace(key, key + (query - key) % (2 * np.pi), 200)

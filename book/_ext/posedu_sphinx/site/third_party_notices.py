@@ -29,7 +29,7 @@ OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
 class Work:
     """A third-party script, stylesheet or font library whose ``files`` the site serves.
 
-    Paths of files are relative to ``_static``, with wildcards.
+    Paths of files are relative to the site's folder ``_static``, with wildcards.
     """
 
     name: str
@@ -100,20 +100,27 @@ Awesome Free 6.5.2's, Copyright 2024 Fonticons, Inc., CC BY 4.0.
 def files_of(work, served):
     """Return those of the served files that belong to a third-party work.
 
-    Paths are relative to ``_static``.
+    ``work`` is the work's :class:`Work`; ``served`` are paths relative to the site's
+    folder ``_static``.
     """
     return [f for f in served if any(fnmatch(f, pattern) for pattern in work.files)]
 
 
 def scripts(folder):
-    """List a built site's scripts, stylesheets and fonts, relative to ``_static``."""
+    """List a built site's scripts, stylesheets and fonts.
+
+    ``folder`` is the site's folder; the paths are relative to ``_static`` in it.
+    """
     static = Path(folder, "_static")
     found = (path for path in sorted(static.rglob("*")) if path.is_file())
     return [p.relative_to(static).as_posix() for p in found if p.suffix in SCRIPTS]
 
 
 def notices(folder):
-    """Return the license notices of every third-party work whose files are served."""
+    """Return the license notices of every third-party work whose files are served.
+
+    ``folder`` is the built site's folder; the notices are one text.
+    """
     served = scripts(folder)
     parts = [HEAD]
     for work in WORKS:
@@ -139,8 +146,9 @@ def _license(work, folder):
 def archive(folder):
     """Pack the whole built site, which needs no server, into one file.
 
-    Each notebook contains a copy of the package; together the copies compress to the
-    size of one. Packing unchanged pages again gives an identical file.
+    The file is ``posedu-site.tar.xz`` in the site's ``folder``. Each notebook has a
+    copy of the package in it; together the copies compress to the size of one. Packing
+    unchanged pages again gives an identical file.
     """
     folder = Path(folder)
     with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
@@ -176,7 +184,10 @@ class Archive(SphinxDirective):
 
 
 def finish(app, exception):
-    """Delete unused files of the built site, write the notices and pack the site."""
+    """Delete unused files of the built site, write the notices and pack the site.
+
+    Nothing is done after a failed build (``exception``).
+    """
     if exception is not None or app.builder.format != "html":
         return
     for pattern in UNUSED:

@@ -26,7 +26,7 @@ POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
 
 
 def npm_command():
-    """Return the command line of npm; install npm from PyPI if necessary."""
+    """Return the command line of npm as a list; install npm from PyPI if necessary."""
     if found := shutil.which("npm"):
         return [found]
     subprocess.run(
@@ -36,7 +36,11 @@ def npm_command():
 
 
 def fetch(package, folder):
-    """Download and unpack an npm package; return the folder of its files."""
+    """Download and unpack an npm package; return the path of its unpacked files.
+
+    ``package`` is the package with its version, such as ``mathjax@3.2.2``; ``folder``
+    is the folder to unpack into.
+    """
     print(f"fetching {package} from npm", flush=True)
     command = [*npm_command(), "pack", package, "--silent", "--pack-destination"]
     subprocess.run([*command, folder], check=True, stdout=subprocess.DEVNULL)
@@ -62,8 +66,8 @@ def previews():
 def serve(package, name, files):
     """Fetch an npm package's files for the site, and save each under its new name.
 
-    ``files`` maps paths in the package to paths in the folder ``name`` of the site.
-    Nothing is fetched if that folder exists.
+    ``package`` is the package with its version. ``files`` maps paths in the package to
+    paths in the folder ``name`` of the site. Nothing is fetched if that folder exists.
     """
     site = SERVED / name
     if site.exists():
@@ -80,7 +84,7 @@ def serve(package, name, files):
 
 
 def axe():
-    """Fetch axe-core, the accessibility checker of the browser tests."""
+    """Fetch axe-core, the accessibility checker of the browser tests, if it is missing."""
     if not AXE_SCRIPT.exists():
         with tempfile.TemporaryDirectory() as folder:
             script = fetch(AXE, folder) / "axe.min.js"

@@ -177,9 +177,10 @@ def field_matrix(omega, delta):
 def _field_matrix(upper, lower, step=2, at=1):
     """Make a wrong answer (a function) to the exercise ``field_matrix``.
 
-    The exercise asks for the matrix M of PE' = M PE. A pair with the frequency w has
-    the entries ``upper(w, delta)`` and ``lower(w, delta)``. The entries couple features
-    2p and 2p + ``at``, or p and p + d/2 if ``step`` is not 2.
+    The exercise asks for the matrix M of PE' = M PE. The wrong answer couples the two
+    features of a pair with frequency w by the entries ``upper(w, delta)`` and
+    ``lower(w, delta)``; right are w/delta and −w/delta. The features of pair p are 2p
+    and 2p + ``at`` (right: 1) or, if ``step`` is not 2, p and p + d/2.
     """
 
     def answer(omega, delta):
@@ -319,8 +320,8 @@ def three_eighths(a, b, t, p, s):
 def _stages(places, rows, weights):
     """Make a wrong answer (a function) to the exercise ``three_eighths``.
 
-    The exercise asks for a step of the 3/8 Runge–Kutta rule. The answer is a step by
-    another Runge–Kutta rule. ``places``, ``rows`` and ``weights`` are the Butcher
+    The exercise asks for a step of the 3/8 Runge–Kutta rule. The wrong answer is a step
+    by another Runge–Kutta rule. ``places``, ``rows`` and ``weights`` are the Butcher
     tableau of that rule: the times of its stages, each stage's weights of earlier
     slopes, and the weights of all slopes.
     """
@@ -607,8 +608,9 @@ A position below 0 is approached from 0, so its whole steps are rounded towards 
 def field(t, p, inner, inner_bias, outer, outer_bias):
     """Slope h(t, p) in FLOATER's released code, an MLP: [states, width].
 
-    p are the states at time t; ``inner`` and ``outer`` are the MLP's weights. Both
-    layers of the MLP read the time t, too.
+    ``p``, [states, width], are the states at time ``t``. ``inner`` and ``inner_bias``
+    are weight and bias of the MLP's first layer, ``outer`` and ``outer_bias`` those of
+    the last layer. Both layers read the time t, too.
     """
     time = torch.full((*p.shape[:-1], 1), t, dtype=p.dtype)
     hidden = torch.relu(torch.cat((p, time), -1) @ inner.T + inner_bias)
@@ -618,10 +620,11 @@ def field(t, p, inner, inner_bias, outer, outer_bias):
 def _field(first=True, second=True, act=torch.relu, front=False, biases=(1, 1)):
     """Make a wrong answer (a function) to the exercise ``field``.
 
-    The exercise asks for the slope h(t, p) of FLOATER's released code. ``first`` and
-    ``second`` say which of the MLP's two layers read the time, and ``front`` puts the
-    time before the features. ``act`` is the activation; ``biases`` are factors of the
-    two biases.
+    The exercise asks for the slope h(t, p) of FLOATER's released code, an MLP whose two
+    layers read the time after the features. In the wrong answer, ``first`` and
+    ``second`` say which of the two layers read the time, and ``front`` puts the time
+    before the features. ``act`` replaces ReLU; ``biases`` are factors of the two
+    biases.
     """
 
     def joined(x, t, is_there):
@@ -742,7 +745,7 @@ def steps_needed(position, omega, tolerance):
     """Fewest solver steps per position that keep an angle accurate, an int.
 
     A bound on the error of the angle ``omega`` · ``position`` must be at most
-    ``tolerance``.
+    ``tolerance``; ``omega`` is the frequency in radians per position.
     """
     least = (position * omega**5 / 120 / tolerance) ** (1 / 4)
     return max(1, math.ceil(least))

@@ -13,7 +13,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def kernel(a, r):
-    """Mean of cos 2πbr over b uniform in [−a, a], as an expression."""
+    """Mean of cos 2πbr over b uniform in [−a, a], as an expression.
+
+    b is a random frequency in turns, r an offset.
+    """
     return sp.sin(2 * sp.pi * a * r) / (2 * sp.pi * a * r)
 
 
@@ -130,9 +133,10 @@ Integrate a cosine.
 def features(x, b, unit, layout, first):
     """Cosines and sines of the angles of points ``x`` at frequencies ``b``.
 
-    The features are [tokens, 2 * pairs], without an amplitude. ``unit`` is that of
-    ``b``, "turns" or "radians"; ``first`` is "cos" or "sin", the first member of a
-    pair.
+    ``x`` is [tokens, axes], ``b`` is [pairs, axes], and the features are [tokens, 2 *
+    pairs], without an amplitude. ``unit`` is the unit of ``b``, "turns" or "radians".
+    ``layout`` is "interleaved" or "half". ``first`` is "cos" or "sin", the first member
+    of a pair.
     """
     angle = x @ b.T * (2 * np.pi if unit == "turns" else 1)
     members = [np.cos(angle), np.sin(angle)]
@@ -146,9 +150,11 @@ def features(x, b, unit, layout, first):
 def _features(angle=None, waves=(np.cos, np.sin), put=None):
     """Make a wrong answer (a function) to the exercise ``features``.
 
-    The exercise asks for cosines and sines of angles. ``angle(x, b, factor)`` computes
-    the angles, ``waves`` replace cosine and sine, and ``put`` arranges the list of the
-    two arrays, cosines and sines, in one array.
+    The exercise asks for cosines and sines of angles. In the wrong answer, ``angle(x,
+    b, factor)`` computes the angles in place of ``factor`` · x bᵀ (``factor`` is 2π or
+    1, by the unit of b). ``waves`` replace cosine and sine, and ``put`` arranges the
+    list of the two arrays, cosines and sines, in one array. With None for ``angle`` or
+    ``put``, this step is right.
     """
 
     def answer(x, b, unit, layout, first):
@@ -312,8 +318,8 @@ Angles have the shape `[tokens, pairs]`.
 def frequencies_needed(positions, eps, delta):
     """Fewest random frequencies with which a bound makes large errors rare, an int.
 
-    A bound on the probability that the estimate at any offset between ``positions``
-    positions is off by ``eps`` or more is at most ``delta``.
+    ``positions`` is the number of positions. A bound on the probability that the
+    estimate at any offset between them is off by ``eps`` or more is at most ``delta``.
     """
     pairs = positions * (positions - 1) / 2
     return math.ceil(2 * math.log(2 * pairs / delta) / eps**2)
@@ -324,10 +330,10 @@ def _frequencies_needed(
 ):
     """Make a wrong answer (a function) to the exercise ``frequencies_needed``.
 
-    The exercise asks for a number of random frequencies, from a bound. The arguments
-    replace parts of the bound: ``terms(positions)`` is the number of terms of a union
-    bound, ``factor`` multiplies the logarithm ``log``, ``power`` is the power of
-    ``eps``, and ``whole`` rounds the number.
+    The exercise asks for the number of random frequencies by a bound. The arguments
+    replace parts of the bound, and their defaults are right: ``terms(positions)`` is
+    the number of terms of a union bound, ``factor`` multiplies the logarithm ``log``,
+    ``power`` is the power of ``eps``, and ``whole`` rounds the number.
     """
     return lambda n, eps, delta: whole(factor * log(terms(n) / delta) / eps**power)
 
@@ -455,8 +461,10 @@ How many pairs of positions are there?
 def encode(x, w_r, w_1, b_1, w_2, b_2):
     """Encoding of every token by learnable Fourier features, [tokens, groups * own].
 
-    ``own`` is the number of features that the network gives to each group of axes.
-    ``w_r`` are the frequencies; the others are the network's weights and biases.
+    ``x``, [tokens, groups, axes], are the tokens' coordinates in groups of axes, and
+    ``own`` is the number of features that the network gives to each group. ``w_r``,
+    [pairs, axes], are the frequencies; ``w_1``, ``b_1``, ``w_2`` and ``b_2`` are
+    weights and biases of the network's two layers.
     """
     angle = x @ w_r.T
     r = torch.cat((angle.cos(), angle.sin()), -1) / (2 * len(w_r)) ** 0.5
@@ -467,9 +475,11 @@ def encode(x, w_r, w_1, b_1, w_2, b_2):
 def _encode(factor=1.0, waves=(torch.cos, torch.sin), size=None, act=gelu, join=None):
     """Make a wrong answer (a function) to the exercise ``encode``.
 
-    The exercise asks for learnable Fourier features. ``factor`` multiplies the angles,
-    ``waves`` replace cosine and sine, ``size(pairs)`` is the number under the root,
-    ``act`` is the activation, and ``join`` joins the groups' outputs.
+    The exercise asks for learnable Fourier features. In the wrong answer, ``factor``
+    multiplies the angles (right: 1), ``waves`` replace cosine and sine, ``size(pairs)``
+    replaces 2 · pairs under the root that divides the features, ``act`` replaces GELU,
+    and ``join`` joins the groups' outputs in another way. With None for ``size`` or
+    ``join``, this step is right.
     """
 
     def answer(x, w_r, w_1, b_1, w_2, b_2):
@@ -632,8 +642,9 @@ Return the encoded groups of a token side by side, `[tokens, groups * own]`.
 def ridge_regression(train_features, values, test_features, ridge):
     """Values that ridge regression predicts at the test positions, an array.
 
-    ``values`` are known at the training positions; ``ridge`` is the factor of the
-    penalty ‖w‖².
+    ``train_features`` and ``test_features``, [positions, features], are the features of
+    training and of test positions. ``values`` are known at the training positions;
+    ``ridge`` is the factor of the penalty ‖w‖².
     """
     gram = train_features @ train_features.T + ridge * np.eye(len(train_features))
     return test_features @ train_features.T @ np.linalg.solve(gram, values)
@@ -649,8 +660,9 @@ def _case(tokens, others, pairs, ridge):
 def _by(gram):
     """Make a wrong answer (a function) to the exercise ``ridge_regression``.
 
-    The exercise asks for predicted values. ``gram(f, ridge)``, of the training features
-    f, replaces the Gram matrix f fᵀ plus ``ridge`` times the identity.
+    The exercise asks for predicted values. In the wrong answer, ``gram(f, ridge)``, of
+    the training features f, replaces the Gram matrix f fᵀ plus ``ridge`` times the
+    identity.
     """
     return lambda f, y, g, ridge: g @ f.T @ np.linalg.solve(gram(f, ridge), y)
 
@@ -770,7 +782,8 @@ With `train_features` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cd
 def is_relative(a):
     """Return whether the inner product of A γ(x) and A γ(y) depends on x − y alone.
 
-    γ(x) are the Fourier features of a position x in the half layout.
+    γ(x) are the Fourier features of a position x in the half layout; ``a`` is the
+    square matrix A.
     """
     gram = a.T @ a
     m = len(gram) // 2

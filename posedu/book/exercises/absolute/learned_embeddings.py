@@ -12,7 +12,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def row_gradients(positions, gradients, rows):
     """Gradient of a position table, as a SymPy matrix of ``rows`` rows.
 
-    Row n of ``gradients`` is the gradient of the input vector of token n.
+    ``positions`` has the position of each token, which is the table row that the token
+    reads. Row n of ``gradients`` is the gradient of the input vector of token n.
     """
     total = sp.zeros(rows, gradients.cols)
     for token, position in enumerate(positions):
@@ -23,9 +24,10 @@ def row_gradients(positions, gradients, rows):
 def _gradients(of_token):
     """Make a wrong answer (a function) to the exercise ``row_gradients``.
 
-    The exercise asks for the gradient of a position table.
-    ``of_token(total, position, row, token)`` puts a token's gradient, ``row``, into the
-    gradient of the table, ``total``.
+    The exercise asks for the gradient of a position table: the sum of the gradients of
+    the tokens that read each row. The wrong answer calls ``of_token(total, position,
+    row, token)`` for each token to change ``total``, the gradient of the table; ``row``
+    is the token's gradient, ``token`` its number.
     """
 
     def answer(positions, gradients, rows):
@@ -295,7 +297,7 @@ def entry_after(row, rate, decay, steps):
     """Entry of a table row that no token reads, after AdamW's steps: an expression.
 
     ``row`` is the entry before the steps, ``rate`` the learning rate, ``decay`` the
-    weight decay.
+    weight decay, and ``steps`` the number of steps.
     """
     return row * (1 - rate * decay) ** steps
 
@@ -422,8 +424,8 @@ With these means every step multiplies the entry by the same factor.
 def features_needed(rows, epsilon, delta):
     """Smallest integer width d at which random rows are nearly orthogonal.
 
-    A bound on the probability that any two of ``rows`` rows have an absolute cosine ≥
-    ``epsilon`` is at most ``delta``.
+    A bound on the probability that any two of ``rows`` rows have a cosine of absolute
+    value ≥ ``epsilon`` is at most ``delta``.
     """
     return int(np.ceil(2 / epsilon**2 * np.log(rows * (rows - 1) / delta)))
 
@@ -549,9 +551,10 @@ Take the logarithm of both sides, and round to the side on which the bound still
 
 
 def roberta_positions(tokens, padding):
-    """Position that RoBERTa gives to every token, int64 like ``tokens``.
+    """Position that RoBERTa gives to every token, an int64 array like ``tokens``.
 
-    ``padding`` is the id of the padding token.
+    ``tokens``, [rows, tokens], are token ids; ``padding`` is the id of the padding
+    token.
     """
     real = tokens != padding
     return real.cumsum(1) * real + padding
@@ -686,8 +689,8 @@ A running sum of the mask of all tokens that are not padding counts them.
 def layer_inputs(u, tables):
     """Input of each layer if attention and MLP add zero: [layers, tokens, d].
 
-    Each layer adds a position table of its own; ``u`` is the model's input without
-    positions.
+    Each layer adds a position table of its own, an entry of ``tables``, [layers,
+    positions, d]. ``u``, [tokens, d], is the model's input without positions.
     """
     return u + np.cumsum(tables[:, : len(u)], axis=0)
 
@@ -804,8 +807,9 @@ The input of layer 1 is that of layer 0 plus one more table.
 def share_outside(rows, d, limit, seeds):
     """Share of random tables in which two rows are close, a float from 0 to 1.
 
-    Two rows are close if the absolute value of their cosine is ``limit`` or more. One
-    table is drawn with each seed from 0 to ``seeds`` − 1.
+    A table has ``rows`` rows of ``d`` standard normal numbers. Two rows are close if
+    the absolute value of their cosine is ``limit`` or more. One table is drawn with
+    each seed from 0 to ``seeds`` − 1.
     """
     outside = 0
     for seed in range(seeds):

@@ -10,7 +10,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def product(omega, i, j, most):
-    """Mean of cos ω(i + δ) · cos ω(j + δ), δ uniform in ± ``most``: an expression."""
+    """Mean of cos ω(i + δ) · cos ω(j + δ), δ uniform in ± ``most``: an expression.
+
+    ``i`` and ``j`` are two positions, ``omega`` is the frequency ω.
+    """
     sinc = sp.sin(2 * omega * most) / (2 * omega * most)
     return sp.cos(omega * (i - j)) / 2 + sp.cos(omega * (i + j)) / 2 * sinc
 
@@ -18,9 +21,11 @@ def product(omega, i, j, most):
 def _product(sign=1, sinc=None, half=None, swap=False):
     """Make a wrong answer (a function) to the exercise ``product``.
 
-    The exercise asks for the mean of cos ω(i + δ) · cos ω(j + δ). ``sign`` is a factor
-    of the term with i + j, ``sinc(omega, most)`` replaces sin(x)/x in this term,
-    ``half`` replaces 1/2, and ``swap`` exchanges i + j and i − j.
+    The exercise asks for the mean of cos ω(i + δ) · cos ω(j + δ), which is ½ cos ω(i −
+    j) + ½ cos ω(i + j) · sin(x)/x. In the wrong answer, ``sign`` is a factor of the
+    term with i + j, ``sinc(omega, most)`` replaces sin(x)/x, ``half`` replaces ½, and
+    ``swap`` exchanges i + j and i − j. With None for ``sinc`` or ``half``, this factor
+    is right.
     """
 
     def answer(omega, i, j, most):
@@ -137,9 +142,10 @@ Only one of the two changes with $\delta$.
 def cape_positions(tau, shift, jitter, scale, normalize):
     """Positions that CAPE gives to the tokens of each sequence, [rows, tokens].
 
-    Each row is one sequence. ``shift``, ``jitter`` and ``scale`` are the random changes
-    of the positions ``tau``. ``normalize`` subtracts the mean of a sequence's positions
-    ``tau`` first.
+    Each row of ``tau``, [rows, tokens], has the positions of one sequence. CAPE changes
+    them by random numbers: ``shift`` and ``scale``, [rows], add to and multiply all
+    positions of a sequence; ``jitter``, [rows, tokens], is added to each position.
+    ``normalize`` subtracts the mean of a sequence's positions ``tau`` first.
     """
     if normalize:
         tau = tau - tau.mean(1, keepdims=True)
@@ -152,8 +158,9 @@ def _cape_positions(
 ):
     """Make a wrong answer (a function) to the exercise ``cape_positions``.
 
-    The exercise asks for CAPE's positions. ``combine(tau, shift, jitter, scale)``
-    computes the positions; ``mean(tau)`` is what normalizing subtracts.
+    The exercise asks for CAPE's positions. In the wrong answer, ``combine(tau, shift,
+    jitter, scale)`` replaces scale · (tau + shift + jitter), and ``mean(tau)`` replaces
+    each row's mean, which normalizing subtracts.
     """
 
     def answer(tau, shift, jitter, scale, normalize):
@@ -399,9 +406,11 @@ Each of two neighbors may move by half of their distance.
 
 
 def sampled_positions(noise, tokens):
-    """Sample ``tokens`` different positions by each row of random ``noise``, sorted.
+    """Sample ``tokens`` different positions for each row of random ``noise``, sorted.
 
-    The positions are [rows, tokens], int64.
+    ``noise``, [rows, most], has a random number for each position 0 … most − 1 of each
+    row; the positions with the smallest numbers are sampled. The returned positions are
+    [rows, tokens], int64.
     """
     return noise.argsort(1)[:, :tokens].sort(1).values
 
@@ -500,7 +509,7 @@ Take as many indices as there are tokens, and sort them.
 def offsets(n, cut, skip):
     """Number of (token, earlier token) pairs at each PoSE offset, int64, [n + skip].
 
-    PoSE adds ``skip`` to the positions of the tokens from ``cut`` on.
+    PoSE adds ``skip`` to the positions of the ``n`` tokens from token ``cut`` on.
     """
     i = np.arange(n)
     positions = np.where(i < cut, i, i + skip)
@@ -622,7 +631,7 @@ Compute the positions first.
 def mean_position(k, n, most):
     """Mean of the k-th smallest of n random numbers, a Rational.
 
-    The numbers are different, from 0 to ``most`` − 1, and k counts from 0.
+    The numbers are different integers from 0 to ``most`` − 1, and k counts from 0.
     """
     return sp.Rational((k + 1) * (most + 1), n + 1) - 1
 

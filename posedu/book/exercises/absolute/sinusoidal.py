@@ -150,7 +150,8 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
 def frequencies(d, spacing):
     """Frequencies of the d/2 pairs by one of two rules: a float64 array [d/2].
 
-    ``spacing`` is the rule, "paper" or "tensor2tensor".
+    ``d`` is the width of the encoding; ``spacing`` is the rule, "paper" or
+    "tensor2tensor".
     """
     steps = d / 2 if spacing == "paper" else d / 2 - 1
     return 10000.0 ** (-np.arange(d // 2) / steps)
@@ -169,9 +170,10 @@ def _frequencies_from_1(d, spacing):
 def _by_rule(paper, tensor2tensor):
     """Make a wrong answer (a function) to the exercise ``frequencies``.
 
-    The exercise asks for the frequencies of a sinusoidal encoding. The frequencies are
-    powers of 10000 with the exponents ``paper(p, d)`` or ``tensor2tensor(p, d)`` for
-    the pairs p.
+    The exercise asks for the frequencies of a sinusoidal encoding, powers of 10000. In
+    the wrong answer, the exponents of the pairs p are ``paper(p, d)`` or
+    ``tensor2tensor(p, d)``, by the value of ``spacing``; right are −p/(d/2) and −p/(d/2
+    − 1).
     """
 
     def answer(d, spacing):
@@ -333,7 +335,10 @@ Only the number that divides $p$ differs, and both rules begin at 1.
 
 
 def offset_matrix(omega, t):
-    """Matrix that moves the pair (sin ωi, cos ωi) by t positions: SymPy, 2 × 2."""
+    """Matrix that moves the pair (sin ωi, cos ωi) by t positions: SymPy, 2 × 2.
+
+    ``omega`` is the frequency ω. The matrix does not depend on the position i.
+    """
     M = sp.Matrix(2, 2, sp.symbols("u1 v1 u2 v2"))
     equations = []
     for angle in (0, sp.pi / 2):
@@ -360,8 +365,9 @@ def _moves_the_pair(answer, omega, t):
 def _of_cosine_and_sine(entries):
     """Make a wrong answer (a function) to the exercise ``offset_matrix``.
 
-    The exercise asks for the matrix that moves (sin ωi, cos ωi) by t positions. The
-    matrix has the four ``entries(cos ωt, sin ωt)``, row by row.
+    The exercise asks for the matrix that moves (sin ωi, cos ωi) by t positions, whose
+    entries are cos ωt, sin ωt, −sin ωt, cos ωt. The wrong answer's matrix has the four
+    entries ``entries(cos ωt, sin ωt)``, row by row.
     """
     return lambda omega, t: sp.Matrix(
         2, 2, entries(sp.cos(omega * t), sp.sin(omega * t))
@@ -500,7 +506,10 @@ An equation that holds for all angles $\omega i$ holds for $0$ and $\pi/2$; each
 
 
 def table(length, d, layout):
-    """Sinusoidal encodings of positions 0 … length − 1: a float64 array [length, d]."""
+    """Sinusoidal encodings of positions 0 … length − 1: a float64 array [length, d].
+
+    ``layout``, "interleaved" or "half", says where the sines and cosines stand.
+    """
     angles = np.outer(np.arange(length), 10000.0 ** (-np.arange(0, d, 2) / d))
     if layout == "half":
         return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -538,8 +547,8 @@ def _own_frequencies(length, d, layout):
 def _with_frequencies(omega):
     """Make a wrong answer (a function) to the exercise ``table``.
 
-    The exercise asks for sinusoidal encodings. The pairs p have the frequencies
-    ``omega(p, d)``.
+    The exercise asks for sinusoidal encodings. In the wrong answer, ``omega(p, d)``
+    replaces the frequencies 10000^(−2p/d) of the pairs p.
     """
     return lambda length, d, layout: _table_at(
         range(length), omega(np.arange(d // 2), d), layout
@@ -549,8 +558,8 @@ def _with_frequencies(omega):
 def _of_angles(first, second):
     """Make a wrong answer (a function) to the exercise ``table``.
 
-    The exercise asks for sinusoidal encodings. The functions ``first`` and ``second``
-    of the angle replace sine and cosine.
+    The exercise asks for sinusoidal encodings. In the wrong answer, the functions
+    ``first`` and ``second`` of the angle replace sine and cosine.
     """
 
     def answer(length, d, layout):
@@ -568,8 +577,9 @@ def _stacked_without_axis(length, d, layout):
 def _frequency_of_feature(pair):
     """Make a wrong answer (a function) to the exercise ``table``.
 
-    The exercise asks for sinusoidal encodings. Feature f has the frequency of pair
-    ``pair(f, d)``.
+    The exercise asks for sinusoidal encodings, in which the two features of pair p
+    share a frequency. In the wrong answer, feature f has the frequency of pair
+    ``pair(f, d)``, which may be another pair than its own.
     """
 
     def answer(length, d, layout):
@@ -760,7 +770,7 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
 
 
 def to_interleaved(x):
-    """Reorder the last axis of x from the half to the interleaved layout.
+    """Reorder the last axis of the array x from the half to the interleaved layout.
 
     The returned array has the shape of x, and x stays as it is.
     """
@@ -769,7 +779,10 @@ def to_interleaved(x):
 
 
 def _regroup(x, groups):
-    """Reorder the last axis: read it as ``groups`` rows, and list them by columns."""
+    """Read the last axis of x as a matrix with ``groups`` rows, and list it by columns.
+
+    The returned array has the shape of x.
+    """
     rows = x.reshape(*x.shape[:-1], groups, -1)
     return rows.swapaxes(-1, -2).reshape(x.shape)
 
@@ -873,7 +886,8 @@ The result lists these two rows column by column.
 def exact_table(positions, d):
     """Sinusoidal encodings of positions, interleaved, correct up to the last rounding.
 
-    The encodings are a float32 tensor [tokens, d].
+    ``positions``, [tokens], are integers. The encodings are a float32 tensor [tokens,
+    d].
     """
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
     angles = positions.double()[:, None] * 10000**-exponents
@@ -1235,8 +1249,9 @@ def _form(answer, d, positions=range(6)):
 def _in_blocks(*entries):
     """Make a wrong answer (a function) to the exercise ``before_or_after``.
 
-    The exercise asks for a matrix A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j). The 2 × 2
-    block of every pair has the four ``entries``, row by row.
+    The exercise asks for a matrix A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j), with the 2
+    × 2 block 0, 1, −1, 0 for every pair. In the wrong answer, the block of every pair
+    has the four ``entries``, row by row.
     """
     return lambda d: np.kron(
         np.eye(d // 2), np.array(entries, dtype=float).reshape(2, 2)

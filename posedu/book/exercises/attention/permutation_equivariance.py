@@ -19,7 +19,8 @@ def _rows(*order):
 def averaged_twice(n, j):
     """Return the weight of token j in the last of n outputs, as a SymPy rational.
 
-    Each of two layers replaces every token by the mean of the tokens up to it.
+    Each of two layers replaces every token by the mean of the tokens up to it; tokens
+    count from 0.
     """
     return sum(sp.Rational(1, i + 1) for i in range(j, n)) / n
 
@@ -45,8 +46,9 @@ def _undone(bias, constants):
 def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
     """Return the content and position terms of a query-key product.
 
-    The two tokens are x_i + p_i and x_j + p_j, each content plus position. The four
-    terms are a list of SymPy expressions.
+    The two tokens are x_i + p_i and x_j + p_j, each content plus position (SymPy
+    columns); ``W_q`` and ``W_k`` are the query and key projections. The four terms are
+    a list of SymPy expressions.
     """
 
     def score(query_side, key_side):
@@ -80,7 +82,11 @@ def share(k, heads):
 
 
 def weights(logits, mask):
-    """Return masked softmax weights, an array of the shape of the logits."""
+    """Return masked softmax weights, an array of the shape of the logits.
+
+    ``mask`` is true where a query may look at a key. A query that may look at no key
+    gets weights 0.
+    """
     shown = np.where(mask, logits, -np.inf)
     top = shown.max(-1, keepdims=True)
     grown = np.exp(shown - np.where(np.isfinite(top), top, 0.0))
@@ -122,8 +128,9 @@ _SLOPE = sp.Symbol("m", positive=True)
 def _averaged(weight):
     """Make a wrong answer (a function) to the exercise ``averaged_twice``.
 
-    The exercise asks for a token's weight after two layers of averaging. The answer is
-    the sum of ``weight(n, i)`` over i = j … n − 1.
+    The exercise asks for a token's weight after two layers of averaging: the sum of
+    1/(n (i + 1)) over i = j … n − 1. In the wrong answer, ``weight(n, i)`` replaces
+    1/(n (i + 1)).
     """
     return lambda n, j: sum((weight(n, i) for i in range(j, n)), sp.Integer(0))
 
@@ -131,8 +138,8 @@ def _averaged(weight):
 def _terms(between):
     """Make a wrong answer (a function) to the exercise ``four_terms``.
 
-    The exercise asks for the four terms of a query-key product. ``between(W_q, W_k)``
-    replaces W_qᵀ W_k.
+    The exercise asks for the four terms of a query-key product. In the wrong answer,
+    the matrix ``between(W_q, W_k)`` replaces W_qᵀ W_k in each term.
     """
     return lambda x_i, p_i, x_j, p_j, W_q, W_k: [
         (left.T * between(W_q, W_k) * right)[0]
@@ -147,7 +154,10 @@ def _divided(grown, axis=-1):
 
 
 def _top(logits, mask):
-    """Largest logit that the mask allows each query, 0 where it allows none."""
+    """Largest logit among the keys that the mask allows each query, [..., queries, 1].
+
+    0 for a query to which the mask allows no key.
+    """
     top = np.where(mask, logits, -np.inf).max(-1, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 

@@ -120,7 +120,10 @@ A geometric series divided by a geometric series: what do they differ by?
 
 
 def total(r1, r2):
-    """Integral of KERPLE's prior (1 + r2 x)^(−r1) over x > 0, as an expression."""
+    """Integral of KERPLE's prior (1 + r2 x)^(−r1) over x > 0, as an expression.
+
+    ``r1`` > 1 and ``r2`` > 0 are KERPLE's two parameters, x is the distance.
+    """
     return 1 / (r2 * (r1 - 1))
 
 
@@ -390,8 +393,9 @@ def _powers(heads):
 def _with(own, more):
     """Make a wrong answer (a function) to the exercise ``slopes``.
 
-    The exercise asks for ALiBi's slopes. The slopes ``own(power)`` are followed by the
-    entries of ``more(power)``; ``power`` is the largest power of two up to ``heads``.
+    The exercise asks for ALiBi's slopes. The wrong answer's slopes are ``own(power)``
+    for the first ``power`` heads, then the first entries of ``more(power)`` for the
+    remaining heads; ``power`` is the largest power of two up to ``heads``.
     """
 
     def answer(heads):
@@ -504,7 +508,8 @@ Are the slopes that are added for 12 heads steep or flat?
 def from_row(row):
     """Matrix ``[tokens, tokens]`` of a bias that depends on the offset alone.
 
-    Entry (i, j) is the number that ``row`` holds for the offset i − j.
+    ``row``, ``[2 · tokens − 1]``, has the bias of each offset, the largest offset
+    first. Entry (i, j) is the bias that ``row`` holds for the offset i − j.
     """
     tokens = (len(row) + 1) // 2
     i, j = np.indices((tokens, tokens))
@@ -514,8 +519,9 @@ def from_row(row):
 def _looked_up(index):
     """Make a wrong answer (a function) to the exercise ``from_row``.
 
-    The exercise asks for the matrix of a bias that depends on the offset i − j. Entry
-    (i, j) is ``row[index(i, j, tokens)]``.
+    The exercise asks for the matrix of a bias that depends on the offset i − j. In the
+    wrong answer, ``index(i, j, tokens)`` replaces tokens − 1 − (i − j), the place in
+    ``row`` at which entry (i, j) is read.
     """
 
     def answer(row):
@@ -610,7 +616,8 @@ And that of the offset 1?
 def sandwich(distances, width, heads):
     """Sandwich's bias of each head at each distance, ``[heads, distances]``.
 
-    ``width`` is twice the number of cosines in the sum over frequencies.
+    ``distances`` are the distances, an array; ``width`` is twice the number of cosines
+    in the sum over frequencies.
     """
     k = np.arange(1, width // 2 + 1)
     waves = np.cos(distances[:, None] / 10000.0 ** (2 * k / width)).sum(axis=1)
@@ -744,8 +751,9 @@ All heads have the same sum.
 def kerple(q, k, r1, r2, scaling):
     """Attention logits with KERPLE's bias, a tensor ``[heads, tokens, tokens]``.
 
-    ``r1`` and ``r2`` are each head's parameters. ``scaling`` is "paper" (products and
-    bias are divided by √d) or "code" (the products alone).
+    ``q`` and ``k`` are ``[heads, tokens, d]``; ``r1`` and ``r2`` are each head's
+    parameters. ``scaling`` is "paper" (products and bias are divided by √d) or "code"
+    (the products alone).
     """
     place = torch.arange(q.shape[1])
     distance = (place[:, None] - place).abs()
@@ -764,8 +772,8 @@ def _distances(q):
 def _kerple(bias):
     """Make a wrong answer (a function) to the exercise ``kerple``.
 
-    The exercise asks for logits with KERPLE's bias. ``bias(distance, r1, r2)`` replaces
-    KERPLE's bias for both scalings.
+    The exercise asks for logits with KERPLE's bias. In the wrong answer,
+    ``bias(distance, r1, r2)`` replaces KERPLE's −r1 log(1 + r2 · distance).
     """
 
     def answer(q, k, r1, r2, scaling):
@@ -933,10 +941,10 @@ def until_lost(bias, near):
 
 
 def _count(bias, near, share):
-    """Smallest number of keys n > near with ``share[n − 1]`` below a half, or 0.
+    """Smallest number of keys n > near with ``share[n − 1]`` below ½, or 0 if none has.
 
-    ``share[n − 1]`` is the share of the nearest ``near`` of n keys; ``bias`` is not
-    read.
+    ``share[n − 1]`` is the share of the attention weight on the nearest ``near`` of n
+    keys. ``bias``, the bias by distance, is not read.
     """
     lost = np.flatnonzero(share[near:] < 0.5)
     return int(near + lost[0] + 1) if lost.size else 0

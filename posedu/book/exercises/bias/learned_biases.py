@@ -112,7 +112,8 @@ Twice a logarithm is the logarithm of a square.
 def inputs(tokens, c, threshold):
     """Input x of FIRE's network for every query and key, [tokens, tokens].
 
-    ``c`` and ``threshold`` are FIRE's parameters. Keys after their query get 0.
+    ``c`` scales distances in FIRE's logarithm, ``threshold`` is the smallest distance
+    by which FIRE normalizes. Keys after their query get 0.
     """
     i = np.arange(tokens)[:, None]
     t = np.maximum(i - np.arange(tokens), 0)
@@ -122,9 +123,10 @@ def inputs(tokens, c, threshold):
 def _inputs(longest, psi=np.log1p, distance=None):
     """Make a wrong answer (a function) to the exercise ``inputs``.
 
-    The exercise asks for the inputs of FIRE's network.
-    ``longest(t, i, threshold, tokens)`` is the distance in the denominator for query i
-    and distance t. ``psi`` replaces log(1 + x), and ``distance(i, j)`` replaces t.
+    The exercise asks for the inputs of FIRE's network, log(1 + ct)/log(1 + c
+    max(threshold, i)) for query i and distance t. In the wrong answer, ``longest(t, i,
+    threshold, tokens)`` replaces max(threshold, i), ``psi`` replaces log(1 + x), and
+    ``distance(i, j)`` replaces t. With None for ``distance``, t is right.
     """
 
     def answer(tokens, c, threshold):
@@ -259,8 +261,8 @@ The maximum of the threshold and the query's position is one number for each row
 def network(x, table):
     """Output weights of n ReLU units [z − x_k]_+ that reproduce a table of biases.
 
-    Together with the first bias the network gives the biases ``table`` at the n + 1
-    inputs ``x``.
+    ``x`` and ``table`` are [n + 1]. Together with the first bias the network gives the
+    biases ``table`` at the inputs ``x``.
     """
     slopes = np.diff(table) / np.diff(x)
     return np.diff(slopes, prepend=0.0)
@@ -476,9 +478,10 @@ Where three neighbors lie on a line, there is no kink.
 def dape(s, b, w, a, u, residual):
     """Attention logits of all heads with DAPE's network, [heads, queries, keys].
 
-    ``s`` are the scaled products of queries and keys, and ``b`` are the biases; the
-    network reads both. ``w`` and ``a`` are weights and biases of the network's first
-    layer, ``u`` the weights of its last. ``residual`` adds ``b`` to the logits.
+    ``s`` are the scaled products of queries and keys, and ``b`` are the biases, both
+    [heads, queries, keys]; the network reads both. ``w`` and ``a`` are weights and
+    biases of the network's first layer, ``u`` the weights of its last. ``residual``
+    adds ``b`` to the logits.
     """
     channels = torch.cat((s, b))
     hidden = leaky_relu(torch.einsum("kc,cij->kij", w, channels) + a[:, None, None])
@@ -489,9 +492,10 @@ def dape(s, b, w, a, u, residual):
 def _dape(read=None, act=leaky_relu, sum_up=None):
     """Make a wrong answer (a function) to the exercise ``dape``.
 
-    The exercise asks for logits with DAPE's network. ``read(s, b)`` makes the network's
-    input, ``act`` is the activation, and ``sum_up(s, b, output, residual)`` the final
-    sum.
+    The exercise asks for logits with DAPE's network. In the wrong answer, ``read(s,
+    b)`` makes the network's input in place of ``s`` and ``b`` joined, ``act`` replaces
+    leaky ReLU, and ``sum_up(s, b, output, residual)`` replaces the final sum. With None
+    for ``read`` or ``sum_up``, this step is right.
     """
 
     def answer(s, b, w, a, u, residual):

@@ -12,7 +12,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def count(i, j, gate, npos):
     """CoPE's position p_ij of key j for query i if every gate is ``gate``.
 
-    ``npos`` is the number of columns of CoPE's table, one for each whole position.
+    ``gate`` is a number from 0 to 1; ``npos`` is the number of columns of CoPE's table,
+    one for each whole position.
     """
     return sp.Min(gate * (i - j + 1), npos - 1)
 
@@ -200,8 +201,8 @@ def _token_wise(logits, npos):
 def _limited(counted):
     """Make a wrong answer (a function) to the exercise ``positions``.
 
-    The exercise asks for CoPE's positions. The positions are ``counted(gates)``,
-    limited to npos − 1.
+    The exercise asks for CoPE's positions, sums of gates. In the wrong answer,
+    ``counted(gates)`` replaces the sums; both are limited to npos − 1.
     """
     return lambda logits, npos: np.minimum(counted(_gates(logits)), npos - 1)
 
@@ -431,7 +432,7 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 
 
 def interpolate(u, p):
-    """CoPE's bias at a real position ``p`` ≥ 0, interpolated in the columns ``u``.
+    """CoPE's bias at a real position ``p`` ≥ 0, interpolated between whole positions.
 
     ``u`` is a tuple with the bias at each whole position, from 0 on.
     """
@@ -461,8 +462,9 @@ def _extrapolated(u, p):
 def _between(value):
     """Make a wrong answer (a function) to the exercise ``interpolate``.
 
-    The exercise asks for CoPE's interpolated value. ``value`` is a function of p, the
-    fraction of p, and the values of the columns below and above p.
+    The exercise asks for CoPE's bias interpolated at a position p. In the wrong answer,
+    ``value(p, fraction, below, above)`` replaces the interpolation: ``fraction`` is p −
+    ⌊p⌋, ``below`` and ``above`` are the biases at ⌊p⌋ and ⌈p⌉.
     """
 
     def answer(u, p):
@@ -622,8 +624,9 @@ Then use `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
 def cope_weights(q, k, table):
     """Attention weights ``[n, n]`` of one causal CoPE head.
 
-    Content logits, gate logits and bias are divided by √d; ``table`` is CoPE's table,
-    with a trained vector (a column) for each whole position.
+    ``q`` and ``k`` are ``[n, d]``. Content logits, gate logits and bias are divided by
+    √d; ``table`` is CoPE's table, with a trained vector (a column) for each whole
+    position.
     """
     n, d = q.shape
     causal = torch.ones(n, n, dtype=torch.bool).tril()
@@ -640,8 +643,8 @@ def _head(q, k, table, *, content=1.0, gates=1.0, bias=1.0, count=None, swap=Fal
     """Attention weights of a CoPE head, with a factor on each of its three terms.
 
     ``content``, ``gates`` and ``bias`` multiply content logits, gate logits and bias.
-    ``count`` maps the gates to positions. ``swap`` exchanges the columns below and
-    above a position.
+    ``count`` maps the gates to positions; None counts gates from the key to the query,
+    which is right. ``swap`` exchanges the table's columns below and above a position.
     """
     causal = torch.ones(len(q), len(q), dtype=torch.bool).tril()
     products = q @ k.T
@@ -668,8 +671,10 @@ def _since_key_by_token(gates):
 def _with_roots(**powers):
     """Make a wrong answer (a function) to the exercise ``cope_weights``.
 
-    The exercise asks for a CoPE head's attention weights. ``powers`` are the powers of
-    √d that multiply content, gate logits and bias.
+    The exercise asks for a CoPE head's attention weights, in which content logits, gate
+    logits and bias are divided by √d. In the wrong answer, ``powers`` are the powers of
+    √d that multiply these three terms (right: −1), by the names ``content``, ``gates``
+    and ``bias``.
     """
 
     def answer(q, k, table):
@@ -694,8 +699,9 @@ def _head_case(n, d, npos):
 def _later(axis=-1):
     """Make a wrong answer (a function) to the exercise ``cope_weights``.
 
-    The exercise asks for a CoPE head's attention weights. The softmax runs along
-    ``axis``.
+    The exercise asks for a CoPE head's attention weights, a softmax over the keys. In
+    the wrong answer the softmax runs along ``axis``: 0 are the queries; −1, the
+    default, are the keys, which is right.
     """
 
     def answer(q, k, table):
@@ -709,9 +715,10 @@ def _later(axis=-1):
 def _all_logits(q, k, table, gates=None, closed=True, columns=None, beside=None):
     """Logits of a CoPE head before the causal mask, ``[queries, keys]``.
 
-    ``gates`` maps logits to gates, ``columns`` maps positions to single columns of the
-    table, and ``beside(q, k)`` are the vectors that are multiplied by the table, in
-    place of the queries. ``closed`` sets the gates of later keys to 0.
+    Some steps can be wrong; with the defaults all are right. ``gates`` replaces the
+    sigmoid that maps logits to gates. ``columns`` rounds positions, so that each reads
+    a single column of the table. ``beside(q, k)`` are the vectors that are multiplied
+    by the table, in place of the queries. ``closed`` sets the gates of later keys to 0.
     """
     z = q @ k.T / q.shape[-1] ** 0.5
     g = z.sigmoid() if gates is None else gates(z)
@@ -966,8 +973,9 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 def kth_last(marked, k, sharp):
     """Weights ``[n]`` of the last query, which looks for the k-th last marked key.
 
-    CoPE's gates are open (1) on the marked keys and closed (0) on the others. ``sharp``
-    is the logit of a marked key and the bias at position k.
+    ``marked``, ``[n]``, is true for the marked keys. CoPE's gates are open (1) on the
+    marked keys and closed (0) on the others. ``sharp`` is the logit of a marked key and
+    the bias at position k.
     """
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked
@@ -1182,10 +1190,10 @@ The positions are whole numbers: sums of marks from the end.
 
 
 def gate_gradient(gates, u, j):
-    """Gradient of CoPE's bias u[p_j] with respect to the gates, by autograd.
+    """Gradient of CoPE's bias u[p_j] with respect to the gates, by autograd: [keys].
 
     ``gates`` has one gate of the last query for each key, ``u`` the bias at each whole
-    position.
+    position. p_j, the position of key j, is the sum of the gates from j on.
     """
     gates = gates.clone().requires_grad_()
     p = gates[j:].sum().clamp(max=len(u) - 1)
@@ -1198,8 +1206,10 @@ def gate_gradient(gates, u, j):
 def _by_slope(slope, first=lambda j: j, last=None):
     """Make a wrong answer (a function) to the exercise ``gate_gradient``.
 
-    The exercise asks for the gradient of CoPE's bias. Gates from ``first(j)`` to before
-    ``last(j)`` get ``slope(u, p)``, all others 0.
+    The exercise asks for the gradient of CoPE's bias u[p_j]: the slope of u at p_j for
+    the gates from key j on, 0 for the others. In the wrong answer, gates from
+    ``first(j)`` to before ``last(j)`` get ``slope(u, p)``, all others 0; ``last`` None
+    means to the end.
     """
 
     def answer(gates, u, j):

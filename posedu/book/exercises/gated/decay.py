@@ -22,7 +22,7 @@ warnings.filterwarnings("ignore", "flex_attention called without")
 def gate_of_slope(m):
     """Logit b of a FoX gate σ(b) = e^(−m), and the tokens until half is forgotten.
 
-    ``m`` is the slope of an equivalent ALiBi head.
+    ``m`` is the slope of an equivalent ALiBi head. Both are SymPy expressions.
     """
     return -sp.log(sp.exp(m) - 1), sp.log(2) / m
 
@@ -313,7 +313,8 @@ And after all $i$ keys?
 def weight_changes(z, c):
     """Largest change of an attention weight when c is added to all logits z.
 
-    Two numbers: first for softmax weights, then for stick-breaking weights.
+    ``z``, [keys], are the logits of one query. Two numbers: first for softmax weights,
+    then for stick-breaking weights.
     """
 
     def softmax(z):
@@ -352,7 +353,10 @@ def _stick_with_own_factor(z):
 
 
 def _stick_with_swapped_shares(z):
-    """Stick-breaking weights if σ(z) is taken for the part of the stick that stays."""
+    """Wrong stick-breaking weights: each key leaves the part σ(z) of the stick.
+
+    ``z`` are the logits. Right is that a key with the logit z takes the part σ(z).
+    """
     return _break(-z)
 
 
@@ -495,7 +499,10 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
 
 
 def is_toeplitz(a):
-    """Return whether the entries a[i, j], j ≤ i, depend on i − j alone, up to 1e-9."""
+    """Return whether the entries a[i, j], j ≤ i, depend on i − j alone, up to 1e-9.
+
+    ``a`` is a square array, such as a head's attention biases by query i and key j.
+    """
     diagonals = [np.diagonal(a, -offset) for offset in range(len(a))]
     return all(bool(np.ptp(x) <= 1e-9) for x in diagonals)
 
@@ -503,7 +510,7 @@ def is_toeplitz(a):
 def _same(a, key):
     """Return whether all entries a[i, j], j ≤ i, with equal ``key(i, j)`` are equal.
 
-    Differences up to 1e-9 do not count.
+    ``a`` is a square array. Differences up to 1e-9 do not count.
     """
     groups = {}
     for i in range(len(a)):
@@ -667,7 +674,11 @@ Predict first: ALiBi's bias; its two parts, $m j$ of the key and $-m i$ of the q
 
 
 def fox(q, k, v, log_gates):
-    """Attention outputs of FoX ``[batch, heads, n, d]``, by FlexAttention."""
+    """Attention outputs of FoX ``[batch, heads, n, d]``, by FlexAttention.
+
+    ``q``, ``k`` and ``v`` have the shape of the outputs; ``log_gates``, ``[batch,
+    heads, n]``, are the logarithms of the forget gates.
+    """
     c = log_gates.cumsum(-1)
     return flex_attention(
         q,
@@ -680,8 +691,9 @@ def fox(q, k, v, log_gates):
 def _with_bias(bias, is_causal=True):
     """Make a wrong answer (a function) to the exercise ``fox``.
 
-    The exercise asks for FoX's attention outputs. ``bias(log_gates, d)`` is added to q
-    · k/√d.
+    The exercise asks for FoX's attention outputs. In the wrong answer,
+    ``bias(log_gates, d)`` is added to the logits q · k/√d in place of FoX's bias, sums
+    of log gates. Without ``is_causal`` queries also see later keys.
     """
 
     def answer(q, k, v, log_gates):
@@ -709,8 +721,8 @@ def _fox_case(batch, heads, n, d):
 def _with_sums(sums):
     """Make a wrong answer (a function) to the exercise ``fox``.
 
-    The exercise asks for FoX's attention outputs. ``sums(log_gates)`` replaces the
-    cumulative sums of the log gates.
+    The exercise asks for FoX's attention outputs. In the wrong answer,
+    ``sums(log_gates)`` replaces the cumulative sums of the log gates along the tokens.
     """
 
     def bias(log_f, d):
@@ -723,8 +735,9 @@ def _with_sums(sums):
 def _with_logits(change):
     """Make a wrong answer (a function) to the exercise ``fox``.
 
-    The exercise asks for FoX's attention outputs. ``change(q · k/√d, log_f)`` are the
-    logits before the causal mask.
+    The exercise asks for FoX's attention outputs. In the wrong answer, the logits
+    before the causal mask are ``change(z, log_f)``, where z is q · k/√d and ``log_f``
+    the log gates. Right are z plus sums of log gates.
     """
 
     def answer(q, k, v, log_gates):
@@ -914,8 +927,8 @@ Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l
 def weights_of_old(s0, s1, f):
     """Softmax weight of an old key with logit s0 beside a new key with logit s1.
 
-    Two expressions: in the first the gate f multiplies the old key's exponential, in
-    the second its logit.
+    Two expressions: in the first the gate ``f`` multiplies the old key's exponential,
+    in the second its logit.
     """
     a, b, inside = sp.exp(s0), sp.exp(s1), sp.exp(f * s0)
     return f * a / (f * a + b), inside / (inside + b)
@@ -924,8 +937,9 @@ def weights_of_old(s0, s1, f):
 def _old(front, inside):
     """Make a wrong answer (a function) to the exercise ``weights_of_old``.
 
-    The exercise asks for two softmax weights of an old key. ``front(s0, f)`` and
-    ``inside(s0, f)`` replace the old key's two gated exponentials.
+    The exercise asks for two softmax weights of an old key. In the wrong answer,
+    ``front(s0, f)`` replaces f e^s0, where the gate f is in front of the exponential,
+    and ``inside(s0, f)`` replaces e^(f s0).
     """
 
     def answer(s0, s1, f):
@@ -1083,7 +1097,8 @@ Each design changes the older key's exponential in both places.
 def gated_linear_attention(q, k, v, f):
     """FoX's outputs ``[n, d_v]`` without exponential and normalizer.
 
-    One state matrix is updated token by token; ``f`` are the gates.
+    ``q`` and ``k`` are ``[n, d]``, ``v`` is ``[n, d_v]``, and ``f``, ``[n]``, are the
+    gates. One state matrix is updated token by token.
     """
     state = np.zeros((k.shape[1], v.shape[1]))
     out = []
@@ -1100,8 +1115,10 @@ def _decay(f):
 def _linear(weights):
     """Make a wrong answer (a function) to the exercise ``gated_linear_attention``.
 
-    The exercise asks for FoX's outputs without exponential and normalizer. The outputs
-    are sums of the values with the causal ``weights(scores, f)``.
+    The exercise asks for FoX's outputs without exponential and normalizer. The wrong
+    answer's outputs are sums of the values with the weights ``weights(scores, f)``,
+    which are set to 0 for later keys; ``scores`` are q · k, ``f`` the gates. Right are
+    the scores times the products of the gates between key and query.
     """
     return lambda q, k, v, f: np.tril(weights(q @ k.T, f)) @ v
 
@@ -1114,10 +1131,10 @@ def _linear_case(n, d, d_v):
 def _state(step, read=lambda q, before, after: q @ after):
     """Make a wrong answer (a function) to the exercise ``gated_linear_attention``.
 
-    The exercise asks for FoX's outputs without exponential and normalizer.
-    ``step(state, f, k, v)`` updates the state at each token, and
-    ``read(q, before, after)`` makes the output from the states before and after the
-    update.
+    The exercise asks for FoX's outputs without exponential and normalizer. In the wrong
+    answer, ``step(state, f, k, v)`` replaces f · state + k vᵀ, by which each token
+    updates the state. ``read(q, before, after)`` makes the output from the states
+    before and after the update; by default it reads the state after, which is right.
     """
 
     def answer(q, k, v, f):

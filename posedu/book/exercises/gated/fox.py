@@ -15,7 +15,10 @@ from posedu.numpy.gated import forget_bias
 
 
 def share_left(f, i, j):
-    """Share of key j's unnormalized weight that the gates f leave at query i ≥ j."""
+    """Share of key j's unnormalized weight that the gates f leave at query i ≥ j.
+
+    ``f`` is a list of the gates of all tokens; the share is a SymPy expression.
+    """
     return sp.Mul(*f[j + 1 : i + 1])
 
 
@@ -314,7 +317,11 @@ Solve $\sigma(b) = f$ for $b$.
 
 
 def weights(q, k, log_f):
-    """Attention weights ``[tokens, tokens]`` of one FoX head."""
+    """Attention weights ``[tokens, tokens]`` of one FoX head.
+
+    ``q`` and ``k`` are ``[tokens, d]``; ``log_f``, ``[tokens]``, are the logarithms of
+    the forget gates.
+    """
     c = np.cumsum(log_f)
     logits = q @ k.T / np.sqrt(q.shape[1]) + c[:, None] - c
     logits = np.where(np.tri(len(q), dtype=bool), logits, -np.inf)
@@ -352,8 +359,9 @@ def _below_all(q, k, log_f):
 def _with_bias(bias):
     """Make a wrong answer (a function) to the exercise ``weights``.
 
-    The exercise asks for a FoX head's attention weights. The answer is a causal softmax
-    of ``bias(q · k/√d, log_f)``.
+    The exercise asks for a FoX head's attention weights. The wrong answer is a causal
+    softmax of ``bias(z, log_f)``, where z is q · k/√d and ``log_f`` the log gates.
+    Right are z plus sums of log gates.
     """
     return lambda q, k, log_f: _softmax(bias(_logits(q, k), log_f))
 
@@ -625,7 +633,8 @@ Which term of the logits is divided by $\sqrt d$?
 def log_gate_sums(x, weight):
     """Cumulative sums c of the log gates of a new FoX layer, float32 ``[tokens]``.
 
-    ``x`` are the hidden states, ``weight`` are the weights of the gate.
+    ``x``, ``[tokens, d_model]``, are the hidden states; ``weight``, ``[d_model]``, are
+    the weights of the gate.
     """
     return torch.nn.functional.logsigmoid(x.float() @ weight.float()).cumsum(0)
 
@@ -816,7 +825,10 @@ class Kernel:
     window: int
 
     def __call__(self, q, k, v):
-        """Attention outputs ``[tokens, …]``; scores are divided by √(width of q)."""
+        """Return attention outputs ``[tokens, width of v]`` for queries, keys, values.
+
+        Scores are divided by √(width of q).
+        """
         offset = torch.arange(len(q))[:, None] - torch.arange(len(k))
         hidden = (offset < 0) | (offset >= self.window)
         scores = (q @ k.T / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
@@ -826,7 +838,9 @@ class Kernel:
 def attend(q, k, v, log_f, kernel):
     """Outputs ``[tokens, d]`` of FoX by an attention kernel without bias and scale.
 
-    ``log_f`` are the log gates; ``kernel(q, k, v)`` divides scores by √(width of q).
+    ``q``, ``k`` and ``v`` are ``[tokens, d]``, ``log_f``, ``[tokens]``, are the log
+    gates. ``kernel(q, k, v)`` returns outputs of attention and divides scores by
+    √(width of q).
     """
     d = q.shape[-1]
     c = log_f.cumsum(0)[:, None]
@@ -839,9 +853,11 @@ def attend(q, k, v, log_f, kernel):
 def _extended(feature=lambda c: -c, grown=None, root=None, beside=torch.ones_like):
     """Make a wrong answer (a function) to the exercise ``attend``.
 
-    The exercise asks for FoX's outputs by an attention kernel without bias. Queries are
-    multiplied by ``grown(d)``. One feature is added: ``beside(c)`` to queries and
-    ``feature(c) * root(d)`` to keys, where c are the cumulative log gates.
+    The exercise asks for FoX's outputs by an attention kernel without bias. In the
+    answer, queries are multiplied by ``grown(d)`` (right: √((d + 1)/d)). One feature is
+    added: ``beside(c)`` to queries (right: 1) and ``feature(c) * root(d)`` to keys
+    (right: −c √(d + 1)), where c are the cumulative log gates. The wrong answer has a
+    wrong one of these four functions; the defaults are right.
     """
 
     def answer(q, k, v, log_f, kernel):
@@ -1044,7 +1060,8 @@ Then undo the kernel's division, which is not by $\sqrt d$, once for $q^\top k$ 
 def shifted_keys(k, alpha):
     """Shifted and RMS-normed keys of one FoX Pro head, gains 1: ``[tokens, d]``.
 
-    ``alpha`` are the gates that mix each key with the key before.
+    ``k``, ``[tokens, d]``, are the keys. ``alpha``, ``[tokens]``, are the gates that
+    mix each key with the key before.
     """
     before = np.concatenate((np.zeros_like(k[:1]), k[:-1]))
     mixed = alpha[:, None] * before + (1 - alpha[:, None]) * k
@@ -1068,8 +1085,8 @@ def _keys_case(tokens, d):
 def _normed(norm):
     """Make a wrong answer (a function) to the exercise ``shifted_keys``.
 
-    The exercise asks for a FoX Pro head's keys. The mixed keys are divided by
-    ``norm(mixed)``.
+    The exercise asks for a FoX Pro head's keys. In the wrong answer, the mixed keys are
+    divided by ``norm(mixed)`` in place of the root of their mean square (plus 1e-5).
     """
 
     def answer(k, alpha):
@@ -1282,10 +1299,10 @@ What stands before the first token?
 
 
 def keys_holding(log_f, share):
-    """Smallest number of nearest keys that hold a share of the weight, an int.
+    """Fewest nearest keys that hold the part ``share`` of the weight, an int.
 
-    The weight is that of the last FoX query on keys of equal content; ``log_f`` are the
-    log gates.
+    The weight is the attention weight of the last FoX query on all keys, which have
+    equal content; ``log_f``, ``[tokens]``, are the log gates.
     """
     f = np.exp(np.cumsum(log_f[:0:-1]))
     cumulative = np.cumsum(np.append(1.0, f))
@@ -1295,7 +1312,8 @@ def keys_holding(log_f, share):
 def _shares_left(log_f):
     """Share of each key's unnormalized weight that FoX's gates leave at the last query.
 
-    The oldest key is first.
+    ``log_f``, ``[tokens]``, are the log gates. The shares are ``[tokens]``, the oldest
+    key's first.
     """
     return np.exp(forget_bias(log_f)[-1])
 
@@ -1303,8 +1321,8 @@ def _shares_left(log_f):
 def _keys_holding(shares, share):
     """Number of last entries that hold the part ``share`` of the sum of ``shares``.
 
-    An entry is the share of one key's unnormalized weight that FoX's gates leave; the
-    newest key is last.
+    An entry of ``shares``, ``[tokens]``, is the share of one key's unnormalized weight
+    that FoX's gates leave; the newest key is last.
     """
     cumulative = np.cumsum(shares[::-1])
     return int((cumulative < share * cumulative[-1]).sum() + 1)

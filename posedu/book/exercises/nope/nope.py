@@ -12,8 +12,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def first_weight(i, tau, gap):
     """Attention weight of token 0 for the query at position i, as an expression.
 
-    The score of token 0 is ``gap`` above all other scores, and all are multiplied by
-    tau.
+    The score of token 0 is ``gap`` above the equal scores of the other tokens up to i,
+    and all scores are multiplied by ``tau``.
     """
     return 1 / (1 + i * sp.exp(-tau * gap))
 
@@ -126,7 +126,7 @@ def longer_text_factor(tau, gap, r):
     """Logit factor for a text r times as long, as an expression.
 
     With this factor one key keeps the weight that it has in the shorter text with the
-    factor tau. Its score is ``gap`` above all others.
+    factor ``tau``. Its score is ``gap`` above the equal scores of all other keys.
     """
     return tau + sp.log(r) / gap
 
@@ -235,7 +235,8 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
 def weights(q, k, factors):
     """Causal attention weights of all heads, [heads, tokens, tokens].
 
-    ``factors`` has one number for each head, by which the head's logits are multiplied.
+    ``q`` and ``k`` are [heads, tokens, d]. ``factors``, [heads], has the number by
+    which each head's logits are multiplied.
     """
     logits = factors[:, None, None] * q @ k.swapaxes(1, 2) / np.sqrt(q.shape[2])
     logits = np.where(np.tril(np.ones(logits.shape[1:], bool)), logits, -np.inf)
@@ -246,10 +247,11 @@ def weights(q, k, factors):
 def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=True):
     """Make a wrong answer (a function) to the exercise ``weights``.
 
-    The exercise asks for causal attention weights. ``change(logits, factors)`` applies
-    the factors. ``mask`` is the number of later keys that a query sees,
-    ``after(weights, factors)`` changes the weights, and without ``root`` nothing is
-    divided by √d.
+    The exercise asks for causal attention weights with a factor on each head's logits.
+    Some steps of the answer can be wrong; with the defaults all are right.
+    ``change(logits, factors)`` applies the factors. ``mask`` is the number of later
+    keys that a query sees (right: 0), ``after(weights, factors)`` changes the weights
+    (None: not at all), and without ``root`` the scores are not divided by √d.
     """
 
     def answer(q, k, factors):
@@ -388,7 +390,10 @@ What would change if the factors multiplied the keys?
 
 
 def slope(scores, tau):
-    """Derivative of the entropy of softmax(τ s) with respect to τ, a float."""
+    """Derivative of the entropy of softmax(τ s) with respect to τ, a float.
+
+    ``scores``, [keys], are s, and ``tau`` is τ.
+    """
     a = np.exp(tau * scores - np.max(tau * scores))
     a /= a.sum()
     mean = a @ scores
@@ -518,9 +523,10 @@ def token_weights(tokens, layers):
 def _counted(make, row=-1):
     """Make a wrong answer (a function) to the exercise ``token_weights``.
 
-    The exercise asks for the weights of input tokens after layers of averaging. The
-    answer is row ``row`` of the matrix ``make(ones, count, layers)``, where ``ones`` is
-    a square matrix of ones and ``count`` has the number of tokens up to each token.
+    The exercise asks for the weights of input tokens after layers of averaging: the
+    last row of the power ``layers`` of a matrix of averages. The wrong answer is row
+    ``row`` of the matrix ``make(ones, count, layers)``, where ``ones`` is a square
+    matrix of ones and ``count``, a column, has the number of tokens up to each token.
     """
 
     def answer(tokens, layers):
@@ -673,7 +679,8 @@ What are its rows, and what are two layers?
 def distinguishes(left, right, layers):
     """Return whether averaging layers give two texts different last outputs.
 
-    Each layer replaces every token by the mean of the tokens up to it.
+    ``left`` and ``right`` are the texts, ``layers`` is the number of layers. Each layer
+    replaces every token by the mean of the tokens up to it.
     """
 
     def last_output(text):
@@ -687,7 +694,7 @@ def distinguishes(left, right, layers):
 
 
 def _shares(text):
-    """Map each letter of a text to its share of all letters."""
+    """Map each letter of a text to its share of all letters of the text, a float."""
     return {letter: text.count(letter) / len(text) for letter in set(text)}
 
 

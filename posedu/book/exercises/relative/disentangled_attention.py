@@ -15,7 +15,8 @@ def column(i, j, queries, keys):
     """Return the column of key j's product in row i of a table [query, distance].
 
     Row i of the table has query i's products with the vectors of all distances, a
-    column for each. Column 0 is the largest distance, ``keys`` − 1.
+    column for each. Column 0 is the largest distance, ``keys`` − 1. The ``queries`` are
+    the last of the ``keys`` tokens.
     """
     return j - i + queries - 1
 
@@ -388,8 +389,8 @@ With one zero in front of each row, the flat array has `queries` numbers too man
 def logits(q, k, k_rows, q_rows):
     """Return one head's DeBERTa logits ``[tokens, tokens]``, as in the paper.
 
-    ``k_rows`` and ``q_rows`` are the tables of position keys and position queries, with
-    a row for each clipped offset.
+    ``q`` and ``k`` are ``[tokens, d]``. ``k_rows`` and ``q_rows`` are the tables of
+    position keys and position queries, with a row for each clipped offset.
     """
     n, d = q.shape
     half = len(k_rows) // 2
@@ -411,10 +412,12 @@ def _deberta_case(tokens, half, d):
 def _deberta(to=None, back=None, terms=(1, 1, 1), root=3, swap=False, of_query=False):
     """Make a wrong answer (a function) to the exercise ``logits``.
 
-    The exercise asks for DeBERTa's logits. ``to(t, half)`` and ``back(t, half)`` map
-    offsets to rows of the two position tables, and ``of_query`` takes the content key
+    The exercise asks for DeBERTa's logits. Some steps of the answer can be wrong; with
+    the defaults all are right. ``to(t, half)`` and ``back(t, half)`` map offsets to
+    rows of the two position tables (None: clipped). ``of_query`` takes the content key
     of the query's token in place of the key's own token. ``terms`` weights the three
-    terms, ``root`` replaces 3 under the root, and ``swap`` exchanges the tables.
+    terms, ``root`` replaces 3 in the √(3d) that divides the logits, and ``swap``
+    exchanges the tables.
     """
 
     def clip(t, half):
@@ -576,8 +579,9 @@ def memory_mask(tokens, segment, memory):
 def _mask(visible):
     """Make a wrong answer (a function) to the exercise ``memory_mask``.
 
-    The exercise asks for the mask of reading by segments with a memory. The mask is
-    ``visible(t, j, segment, memory)`` of the queries t and the keys j.
+    The exercise asks for the mask of reading by segments with a memory. In the wrong
+    answer, the mask is ``visible(t, j, segment, memory)`` of the queries t and the keys
+    j, true where a query sees a key, in place of the right mask.
     """
 
     def answer(tokens, segment, memory):
@@ -712,9 +716,9 @@ Where does the segment of token $t$ begin?
 def untie(content, positional, theta, d):
     """Return TUPE-A's logits of one head, ``[tokens, tokens]``, first token untied.
 
-    ``content`` and ``positional`` are products of contents and of positions, not
-    divided by anything. ``theta`` has the two trained numbers that replace the
-    positional logits of the first token.
+    ``content`` and ``positional``, ``[tokens, tokens]``, are products of contents and
+    of positions, not divided by anything; ``d`` is the head dimension. ``theta`` has
+    the two trained numbers that replace the positional logits of the first token.
     """
     z = positional / np.sqrt(2 * d)
     z[:, 0] = theta[1]
@@ -729,8 +733,10 @@ def _untie_case(tokens, d):
 def _untied(change, root=2):
     """Make a wrong answer (a function) to the exercise ``untie``.
 
-    The exercise asks for TUPE-A's logits. ``change(z, theta, d)`` edits the positional
-    logits z. Products of contents and of positions are divided by √(``root`` · d).
+    The exercise asks for TUPE-A's logits. In the wrong answer, ``change(z, theta, d)``
+    edits the positional logits z in another way than to put ``theta`` in the first row
+    and column, or the products of contents and of positions are divided by √(``root`` ·
+    d), right being √(2d).
     """
 
     def answer(content, positional, theta, d):
@@ -902,8 +908,9 @@ Which number stands at query 0 and key 0?
 def tokens_back(token, layers, segment, memory):
     """Return how far back the oldest input of a token's output is, in tokens.
 
-    The layers read the text in segments of ``segment`` tokens, each with a memory of
-    the ``memory`` tokens before the segment.
+    ``token`` is the token's position, counted from 0. The ``layers`` read the text in
+    segments of ``segment`` tokens, each with a memory of the ``memory`` tokens before
+    the segment.
     """
     oldest = token
     for _ in range(layers):

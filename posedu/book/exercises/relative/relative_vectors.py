@@ -231,8 +231,8 @@ What must the farthest row become?
 def by_key(products):
     """Reorder products ``[query, offset]`` by key: ``[query, key]``, both ``[L, L]``.
 
-    The products are a query's with the vectors of all offsets. Entries above the
-    diagonal are 0.
+    The products are those of a query with the vectors of all offsets, the largest
+    offset L − 1 first. Entries above the diagonal are 0.
     """
     n = len(products)
     padded = np.concatenate((np.zeros((n, 1)), products), axis=1)
@@ -373,8 +373,9 @@ def _weights(*shape):
 def _with_rows(choose):
     """Make a wrong answer (a function) to the exercise ``relative_values``.
 
-    The exercise asks for weighted sums of Shaw's value vectors. ``choose(i, j, k, n)``
-    is the row of the table for query i and key j; None stands for no row.
+    The exercise asks for weighted sums of Shaw's value vectors. In the wrong answer,
+    ``choose(i, j, k, n)`` is the row of the table for query i and key j of n tokens, in
+    place of k plus the offset j − i clipped to ±k; None stands for no row.
     """
 
     def answer(weights, table):
@@ -488,8 +489,8 @@ What do you multiply the sums by?
 def relative_logits(x, weight, basis):
     """Return Inkling's relative logits of hidden states x, ``[heads, L, L]``.
 
-    ``weight`` projects a hidden state to a vector for each head; column t of ``basis``
-    belongs to distance t.
+    ``x`` is ``[L, d_model]``; ``weight`` projects a hidden state to a vector for each
+    head. Column t of ``basis``, ``[d_rel, distances]``, belongs to distance t.
     """
     n, (d_rel, table_length) = len(x), basis.shape
     r = (x @ weight.T).unflatten(-1, (-1, d_rel)).transpose(0, 1)
@@ -525,9 +526,10 @@ def _projected(x, weight, basis):
 def _with_distance(change, near=lambda t, length: (t >= 0) & (t < length)):
     """Make a wrong answer (a function) to the exercise ``relative_logits``.
 
-    The exercise asks for Inkling's relative logits. ``change(t, length)`` replaces the
-    distance t. Logits are 0 unless ``near(t, length)``; ``length`` is the number of
-    distances in the basis.
+    The exercise asks for Inkling's relative logits. In the wrong answer, ``change(t,
+    length)`` replaces the distance t as the column of the basis that is read, or
+    ``near(t, length)`` says at which distances the logits are not 0, right being 0 ≤ t
+    < length. ``length`` is the number of distances in the basis.
     """
 
     def answer(x, weight, basis):
@@ -665,8 +667,8 @@ Take a product with the whole basis, then `gather` along the last axis.
 def relay_share(tokens, k, layers, logit):
     """Return the share of an early token in the last output after all layers, a float.
 
-    The early token is layers · (k − 1) positions before the last. Each layer has the
-    logit ``logit`` at the offset k − 1 and 0 at all others.
+    Of the ``tokens`` tokens, the early token is layers · (k − 1) positions before the
+    last. Each layer has the logit ``logit`` at the offset k − 1 and 0 at all others.
     """
     i, j = np.indices((tokens, tokens))
     e = np.tril(np.exp(np.where(i - j == k - 1, logit, 0.0)))
@@ -677,10 +679,11 @@ def relay_share(tokens, k, layers, logit):
 def _relay(at=lambda k: k - 1, back=None, causal=True, power=np.linalg.matrix_power):
     """Make a wrong answer (a function) to the exercise ``relay_share``.
 
-    The exercise asks for the share of an early token in the last output. ``at(k)`` is
-    the offset with the raised logit, ``back(k, layers)`` is how far back the early
-    token is, without ``causal`` later keys count, and ``power`` replaces the matrix
-    power.
+    The exercise asks for the share of an early token in the last output. Some steps of
+    the answer can be wrong; with the defaults all are right. ``at(k)`` is the offset
+    with the raised logit, ``back(k, layers)`` is how far back the early token is (None:
+    layers · (k − 1)), without ``causal`` later keys count, and ``power`` replaces the
+    matrix power.
     """
 
     def answer(tokens, k, layers, logit):

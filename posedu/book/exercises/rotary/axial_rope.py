@@ -13,7 +13,8 @@ from posedu.numpy.rotary import axial, axial_frequencies, grid
 def spectrum(d):
     """Return axial RoPE's frequencies per axis: how many, the fastest and the slowest.
 
-    The fastest and the slowest frequency are exact SymPy numbers.
+    ``d`` is the head dimension. The fastest and the slowest frequency are exact SymPy
+    numbers.
     """
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
@@ -28,8 +29,9 @@ def _counted(count=None, fastest=1, slowest=None):
     """Make a wrong answer (a function) to the exercise ``spectrum``.
 
     The exercise asks for axial RoPE's number of frequencies, the fastest and the
-    slowest. ``count(d)`` replaces the number of frequencies, ``fastest`` and
-    ``slowest(d)`` the two extreme ones.
+    slowest. In the wrong answer, ``count(d)`` replaces the number of frequencies,
+    ``fastest`` the fastest (right: 1) and ``slowest(d)`` the slowest. With None for
+    ``count`` or ``slowest``, this value is right.
     """
 
     def answer(d):
@@ -177,7 +179,8 @@ First write down all frequencies for $d = 8$.
 def patches(width, height):
     """Return the positions (column, row) of an image's patches, row by row.
 
-    The result is an integer array, [width · height, 2].
+    ``width`` and ``height`` count patches; the positions are an integer array, [width ·
+    height, 2].
     """
     n = np.arange(width * height)
     return np.stack((n % width, n // width), axis=-1)
@@ -193,9 +196,9 @@ def _first_row(answer, width, height):
 def _by(column, row):
     """Make a wrong answer (a function) to the exercise ``patches``.
 
-    The exercise asks for the positions of an image's patches.
-    ``column(n, width, height)`` and ``row(n, width, height)`` are the coordinates of
-    patch number n.
+    The exercise asks for the positions of an image's patches, row by row. In the wrong
+    answer, the coordinates of patch number n are ``column(n, width, height)`` and
+    ``row(n, width, height)``; right are n mod width and n div width.
     """
 
     def answer(width, height):
@@ -440,7 +443,8 @@ What is its inner product with $(0, 1)$?
 def angles(positions, d, order):
     """Return axial RoPE's angle of every pair: a float64 array [tokens, d/2].
 
-    ``order`` is that of the two axes' pairs: "concatenated" or "alternating".
+    ``positions``, [tokens, 2], are (column, row). ``order`` says how the pairs of the
+    two axes are arranged: "concatenated" or "alternating".
     """
     theta = 100.0 ** (-4 * np.arange(d // 4) / d)
     by_axis = positions[:, :, None] * theta  # token, axis, frequency
@@ -470,8 +474,8 @@ _OTHER = {"concatenated": "alternating", "alternating": "concatenated"}
 def _angles_with(theta):
     """Make a wrong answer (a function) to the exercise ``angles``.
 
-    The exercise asks for axial RoPE's angles. Each axis has the frequencies
-    ``theta(t, d)``, t = 0, 1, ….
+    The exercise asks for axial RoPE's angles. In the wrong answer, the frequencies of
+    each axis are ``theta(t, d)`` for t = 0, 1, …, in place of 100^(−4t/d).
     """
     return lambda positions, d, order: _angles(
         positions, theta(np.arange(d // 4), d), order
@@ -632,7 +636,8 @@ Then join them.
 def with_class(width, height):
     """Return the positions of a class token and of an image's patches, in this order.
 
-    The result is a float64 tensor, [1 + patches, 2].
+    ``width`` and ``height`` count patches; the positions are a float64 tensor, [1 +
+    width · height, 2].
     """
     n = torch.arange(width * height)
     at = torch.stack((n % width, n // width), -1).double()
@@ -812,8 +817,8 @@ Where is the middle of a row of two patches, at 0 and at 1?
 def to_alternating(weight, heads):
     """Reorder the rows of W_q or W_k from the concatenated to the alternating order.
 
-    The two orders are of the pairs that axial RoPE gives to columns and rows. The shape
-    stays as it is.
+    Both are orders in which axial RoPE gives pairs to columns and rows. ``weight`` and
+    the returned tensor are [heads · d, d_model].
     """
     parts = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
     return parts.transpose(1, 2).flatten(0, 3)
@@ -967,7 +972,10 @@ def _same_scores(reordered, weight, heads):
 
 
 def rotated(z, positions):
-    """Return the vector z rotated by axial RoPE at every position: [tokens, d]."""
+    """Return the vector z rotated by axial RoPE at every position: [tokens, d].
+
+    ``positions`` are [tokens, 2]; pairs have the concatenated order and half layout.
+    """
     rows = np.tile(z, (len(positions), 1))
     return axial(rows, positions, order="concatenated", layout="half")
 
@@ -975,8 +983,9 @@ def rotated(z, positions):
 def neighbor_spread(z, positions, width, height):
     """Return the largest minus the smallest score of right neighbors: a number.
 
-    Every patch of an image has the content z, rotated by the patch's position. A score
-    is that of a patch with the patch to its right.
+    Every patch of an image has the content z, rotated by the patch's position, a row of
+    ``positions``, [width · height, 2]. A score is the product of a patch's vector and
+    the vector of the patch to its right.
     """
     image = rotated(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
@@ -1009,8 +1018,8 @@ _Z = draw(8)
 def _of_right_neighbors(size):
     """Make a wrong answer (a function) to the exercise ``neighbor_spread``.
 
-    The exercise asks for the spread of the scores of right neighbors. ``size(scores)``
-    replaces the largest minus the smallest score.
+    The exercise asks for the spread of the scores of right neighbors. In the wrong
+    answer, ``size(scores)`` replaces the largest minus the smallest score.
     """
 
     def answer(z, positions, width, height):
@@ -1139,8 +1148,8 @@ The last patch of a row has no right neighbor.
 def second_share(f, width, height):
     """Return the second singular value of attention weights divided by the first.
 
-    The weights, [height, width], are those of the query at (0, 0) on all patches; ``f``
-    are the frequency vectors, [pairs, 2].
+    The weights, [height, width], are those of the query at (0, 0) on all patches of an
+    image; ``f`` are the frequency vectors, [pairs, 2].
     """
     positions = grid(width, height, coordinates="index")
     logits = np.cos(positions @ f.T).sum(axis=1)
@@ -1178,8 +1187,9 @@ def _share_of_total(f, width, height):
 def _of_sizes(share):
     """Make a wrong answer (a function) to the exercise ``second_share``.
 
-    The exercise asks for a ratio of singular values of attention weights.
-    ``share(sizes)`` of the singular values replaces the second divided by the first.
+    The exercise asks for the second singular value of attention weights divided by the
+    first. In the wrong answer, another number is made of the singular values ``sizes``,
+    largest first: ``share(sizes)``.
     """
     return lambda f, width, height: share(
         np.linalg.svd(_weights(f, width, height), compute_uv=False)
@@ -1189,8 +1199,9 @@ def _of_sizes(share):
 def _of_logits(change):
     """Make a wrong answer (a function) to the exercise ``second_share``.
 
-    The exercise asks for a ratio of singular values of attention weights. The logits of
-    the patches are ``change(angles)``, where angles are [patches, pairs].
+    The exercise asks for the second singular value of attention weights divided by the
+    first. In the wrong answer, the logits of the patches are ``change(angles)``, of the
+    angles [patches, pairs], in place of the sums of the angles' cosines.
     """
 
     def answer(f, width, height):
@@ -1202,9 +1213,11 @@ def _of_logits(change):
 
 
 def _of_grid(positions, f, width, height):
-    """Return the answer ``second_share`` for patches at the given ``positions``.
+    """Return the second singular value of attention weights divided by the first.
 
-    This is the second singular value of the attention weights divided by the first.
+    This is what the exercise ``second_share`` asks for, here for patches at the given
+    ``positions``, [width · height, 2], which may be wrong; ``f`` are the frequency
+    vectors, [pairs, 2].
     """
     weights = np.exp(np.cos(positions @ f.T).sum(-1))
     return _share((weights / weights.sum()).reshape(height, width))

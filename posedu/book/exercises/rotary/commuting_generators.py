@@ -23,7 +23,7 @@ _GENERAL = (
 
 
 def commutator(a, b):
-    """Return the commutator [A, B] of two SymPy matrices."""
+    """Return the commutator [A, B] = AB − BA of two SymPy matrices."""
     return a * b - b * a
 
 
@@ -113,7 +113,10 @@ Two products and a difference.
 
 
 def second_order(a, b):
-    """Return the coefficient of st in exp(sA) exp(tB) − exp(sA + tB), in SymPy."""
+    """Return the coefficient of st in exp(sA) exp(tB) − exp(sA + tB), in SymPy.
+
+    ``a`` and ``b`` are the square SymPy matrices A and B; so is the coefficient.
+    """
     return (a * b - b * a) / 2
 
 
@@ -400,7 +403,10 @@ def _third_differs():
 
 
 def _disjoint_planes():
-    """Return generators of rotations in two disjoint planes, one for each axis."""
+    """Return generators of rotations in two disjoint planes, one for each axis.
+
+    The array is [axes, blocks, b, b] = [2, 1, 4, 4].
+    """
     generators = np.zeros((2, 1, 4, 4))
     generators[0, 0, :2, :2] = generators[1, 0, 2:, 2:] = [[0, 1], [-1, 0]]
     return generators
@@ -409,7 +415,8 @@ def _disjoint_planes():
 def _opposite_blocks():
     """Return generators, ``[2, 2, 3, 3]``, of two axes that do not commute.
 
-    The commutators of the two blocks are opposite, so their sum is 0.
+    The shape is [axes, blocks, b, b]. The commutators of the two blocks are opposite,
+    so the sum of the two is 0.
     """
     a, b = _random_skew(2, 3, 3)
     return np.stack((np.stack((a, -a)), np.stack((b, b))))
@@ -690,7 +697,10 @@ The leading $Q$ cancels against the key's.
 
 
 def path_distance(a, b, v):
-    """Return the distance between exp(A) exp(B) v and exp(B) exp(A) v: a number."""
+    """Return the distance between exp(A) exp(B) v and exp(B) exp(A) v: a number.
+
+    ``a`` and ``b`` are the matrices A and B, [d, d]; ``v`` is [d].
+    """
     first, second = expm(a), expm(b)
     return np.linalg.norm(first @ second @ v - second @ first @ v)
 
@@ -702,9 +712,10 @@ _V = np.array([0.0, 0.6, 0.8])
 def _distance(end, other, size=np.linalg.norm):
     """Make a wrong answer (a function) to the exercise ``path_distance``.
 
-    The exercise asks for the distance between exp(A) exp(B) v and exp(B) exp(A) v. The
-    answer is the ``size`` of ``end`` − ``other``, which are functions of exp(A), exp(B)
-    and v.
+    The exercise asks for the distance between exp(A) exp(B) v and exp(B) exp(A) v. In
+    the wrong answer, ``end`` and ``other``, functions of exp(A), exp(B) and v, replace
+    these two vectors, and ``size`` replaces the length of their difference (default:
+    the length).
     """
     return lambda a, b, v: float(
         size(end(expm(a), expm(b), v) - other(expm(a), expm(b), v))

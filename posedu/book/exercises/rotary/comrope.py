@@ -9,7 +9,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def axes_of_blocks(blocks, axes):
-    """Return the axis of each block of ComRoPE-AP, in order: a list of integers."""
+    """Return the axis of each block of ComRoPE-AP, in order: a list of integers.
+
+    ``blocks`` and ``axes`` are the numbers of blocks and of axes.
+    """
     return [m % axes for m in range(blocks)]
 
 
@@ -79,7 +82,8 @@ def parameters(width, block, axes, heads):
     """Return a layer's numbers of parameters with three forms of ComRoPE.
 
     The forms are AP, LD with multipliers of each head, and LD with multipliers that all
-    heads share. ``width`` is that of all heads together.
+    heads share. ``width`` is the width of all heads together, ``block`` the size of a
+    block; ``axes`` and ``heads`` are numbers.
     """
     matrices = width * block
     multipliers = axes * width // block
@@ -93,10 +97,11 @@ def _trained(
 ):
     """Make a wrong answer (a function) to the exercise ``parameters``.
 
-    The exercise asks for ComRoPE's numbers of parameters. ``matrices`` counts the
-    entries of the trained matrices, ``own`` the multipliers if each head has its own,
-    ``shared`` those that all heads share. Their arguments are width, block, axes and
-    heads.
+    The exercise asks for ComRoPE's numbers of parameters. In the wrong answer,
+    ``matrices`` replaces the number of entries of the trained matrices, ``own`` the
+    number of multipliers if each head has its own, or ``shared`` the number of those
+    that all heads share. The arguments of all three are width, block, axes and heads,
+    and the defaults are right.
     """
 
     def answer(width, block, axes, heads):
@@ -262,8 +267,8 @@ def _ld_case(axes, blocks, b):
 def _generators(skew):
     """Make a wrong answer (a function) to the exercise ``ld_generators``.
 
-    The exercise asks for ComRoPE-LD's generators. ``skew(P)`` replaces P − Pᵀ, where P
-    are the trained matrices of the blocks.
+    The exercise asks for ComRoPE-LD's generators. In the wrong answer, ``skew(P)``
+    replaces P − Pᵀ, where P are the trained matrices of the blocks.
     """
     return lambda p, t: t[:, :, None, None] * skew(p)
 
@@ -408,9 +413,10 @@ def coordinates(width, height):
 def _placed(x, y, token=(0.5, 0.5)):
     """Make a wrong answer (a function) to the exercise ``coordinates``.
 
-    The exercise asks for ComRoPE's positions of class token and patches.
-    ``x(columns, width, height)`` and ``y(rows, height, width)`` are the coordinates of
-    the patches, ``token`` is the position of the class token.
+    The exercise asks for ComRoPE's positions of class token and patches. In the wrong
+    answer, the coordinates of the patches are ``x(columns, width, height)`` and
+    ``y(rows, height, width)``, in place of (column + ½)/width and (row + ½)/height, or
+    ``token`` is another position of the class token than the center.
     """
 
     def answer(width, height):
@@ -584,6 +590,7 @@ def moves(draws, sigma):
     """Return how far ComRoPE's released code moves coordinates, in patches: a tensor.
 
     ``draws`` are standard normal numbers, ``sigma`` sets the size of the perturbation.
+    The tensor has the shape of ``draws``.
     """
     return (draws * sigma / 2).clamp(-0.5, 0.5)
 
@@ -715,14 +722,19 @@ How far is the edge of a patch from its center?
 def change_of_score(rotate, q, k, x, y, shift):
     """Return the change of a score when query and key both move by ``shift``: a number.
 
-    ``rotate(v, x)`` applies an encoding; the query is at x and the key at y.
+    ``rotate(v, x)`` applies an encoding to the vector v at the position x. The query
+    ``q`` is at ``x`` and the key ``k`` at ``y``.
     """
     before = rotate(q, x) @ rotate(k, y)
     return rotate(q, x + shift) @ rotate(k, y + shift) - before
 
 
 def _rotation_by(a):
-    """Make ``rotate(v, x)`` = exp(Σ_a x_a A_a) v of generators A, ``[axes, d, d]``."""
+    """Make a function ``rotate(v, x)`` that multiplies v by exp(Σ_n x_n A_n).
+
+    The generators A_n, one for each axis n, are ``a``, ``[axes, d, d]``; x is a
+    position, ``[axes]``.
+    """
 
     def rotate(v, x):
         values, vectors = np.linalg.eigh(1j * np.tensordot(x, a, 1))

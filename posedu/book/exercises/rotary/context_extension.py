@@ -273,8 +273,8 @@ What is the longest arc that a pair can have met in training?
 def yarn_frequencies(d, base, trained, factor):
     """Return YaRN's frequencies as in its authors' code, [d // 2], float64.
 
-    ``trained`` is the length of text in training, ``factor`` how much longer texts
-    become.
+    ``d`` is the head dimension, ``base`` RoPE's base, ``trained`` the length of text in
+    training, and ``factor`` how many times as long texts become.
     """
     p = np.arange(d // 2)
     omega = base ** (-2 * p / d)
@@ -297,11 +297,12 @@ def _yarn(
 ):
     """Make a wrong answer (a function) to the exercise ``yarn_frequencies``.
 
-    The exercise asks for YaRN's frequencies. ``ends`` round the two ends of the ramp,
-    and ``hold(d)`` are the bounds of the ends. ``turn``, ``times`` and ``turns`` are
+    The exercise asks for YaRN's frequencies. Some steps of the answer can be wrong;
+    with the defaults all are right. ``ends`` round the two ends of the ramp, and
+    ``hold(d)`` are the bounds of the ends. ``turn``, ``times`` and ``turns`` are
     numbers in the formula of the ends. ``ramp`` maps a pair's turns in training to
-    gamma, the share of the unscaled frequency ω in the new one, and
-    ``blend(gamma, omega, factor)`` is the new frequency.
+    gamma, the share of the unscaled frequency ω in the new one (None: gamma falls along
+    the ramp), and ``blend(gamma, omega, factor)`` is the new frequency.
     """
 
     def answer(d, base, trained, factor):
@@ -450,7 +451,8 @@ Both ends are first clamped between 0 and $d - 1$.
 def rerotate(keys, positions, old, new):
     """Return cached keys as if rotated by the new frequencies, [tokens, d].
 
-    ``keys`` were rotated at ``positions`` by the frequencies ``old``.
+    ``keys``, [tokens, d], were rotated at ``positions``, [tokens], by the frequencies
+    ``old``; ``old`` and ``new`` are [d/2].
     """
     angle = positions[:, None] * (new - old)
     a, b = keys.chunk(2, dim=-1)
@@ -461,8 +463,9 @@ def rerotate(keys, positions, old, new):
 def _rerotate_by(angle_of):
     """Make a wrong answer (a function) to the exercise ``rerotate``.
 
-    The exercise asks for cached keys, rotated by new frequencies. The cached keys are
-    rotated by ``angle_of(positions, old, new)``.
+    The exercise asks for cached keys as if rotated by new frequencies. In the wrong
+    answer, the cached keys are rotated by ``angle_of(positions, old, new)`` in place of
+    positions · (new − old), where ``old`` and ``new`` are the frequencies.
     """
 
     def answer(keys, positions, old, new):
@@ -611,8 +614,9 @@ Which angle is missing?
 def stale_angles(omega, position, length_then, length, trained):
     """Return by how many radians a cached key is ahead of one rotated now, [pairs].
 
-    The key was rotated by dynamic NTK when the text had ``length_then`` tokens; now the
-    text has ``length`` tokens. ``trained`` is the length in training.
+    The key at ``position`` was rotated by dynamic NTK when the text had ``length_then``
+    tokens; now the text has ``length`` tokens. ``trained`` is the length in training,
+    and ``omega``, [pairs], are the frequencies there.
     """
     slowest = len(omega) - 1
     old, new = (
@@ -631,10 +635,11 @@ def _stale(
 ):
     """Make a wrong answer (a function) to the exercise ``stale_angles``.
 
-    The exercise asks for the angles of stale cached keys. ``factor(n, trained)`` and
-    ``power(pairs)`` are the base and the exponent of the scaling of frequencies.
-    ``position`` replaces the key's position, ``caching_length`` the length of the text
-    when the key was cached, ``sign`` multiplies the angles.
+    The exercise asks for the angles by which stale cached keys are ahead. Some steps of
+    the answer can be wrong; with the defaults all are right. ``factor(n, trained)`` and
+    ``power(pairs)`` are the base and the exponent of the scaling of frequencies at the
+    length n. ``position`` replaces the key's position, ``caching_length`` the length of
+    the text when the key was cached, and ``sign`` multiplies the angles.
     """
 
     def answer(omega, at, length_then, length, trained):
@@ -782,8 +787,9 @@ There are two factors, one for the time of caching and one for now.
 def error_and_bound(d, base):
     """Return the error of linear interpolation of a score, and a bound on the error.
 
-    Both are floats. The score, that of RoPE, is interpolated half way between the
-    offsets 0 and 1.
+    Both are floats. The score at the offset t, Σ cos ω t over RoPE's frequencies ω for
+    head dimension ``d`` and base ``base``, is interpolated half way between the offsets
+    0 and 1.
     """
     omega = base ** (-np.arange(0, d, 2) / d)
     ends = (len(omega) + np.cos(omega).sum()) / 2
@@ -794,9 +800,10 @@ def error_and_bound(d, base):
 def _error(at=0.5, bound=None, line=True, pairs=None):
     """Make a wrong answer (a function) to the exercise ``error_and_bound``.
 
-    The exercise asks for an interpolation error and its bound. ``at`` is the offset,
-    ``bound(d, base)`` the bound, and ``pairs(d, base)`` the frequencies. Without
-    ``line`` nothing is subtracted from the score.
+    The exercise asks for the error of interpolating a score, and a bound. Some steps of
+    the answer can be wrong; with the defaults all are right. ``at`` is the offset,
+    ``bound(d, base)`` replaces the bound, and ``pairs(d, base)`` the frequencies.
+    Without ``line`` the interpolated score is not subtracted from the score.
     """
 
     def answer(d, base):

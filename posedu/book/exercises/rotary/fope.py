@@ -11,7 +11,10 @@ from posedu.numpy.frequencies import frequencies
 
 
 def full_turn_frequencies(d, length):
-    """Return how many RoPE frequencies make at least one turn in ``length`` steps."""
+    """Return how many RoPE frequencies make at least one turn in ``length`` steps.
+
+    ``d`` is the head dimension; the base is 10000.
+    """
     turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
     return sum(t >= 1 for t in turns)
 
@@ -21,7 +24,10 @@ def _count(condition):
 
 
 def _by_logarithm(d, length):
-    """Return the real pair index p at which RoPE makes one turn in ``length`` steps."""
+    """Return the real pair index p at which RoPE makes one turn in ``length`` steps.
+
+    ``d`` is the head dimension; the base is 10000.
+    """
     return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
 
 
@@ -138,7 +144,10 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 
 
 def length_factor(c, s):
-    """Return the factor by which (a, b) ↦ (Ca − Sb, Sa + Cb) changes the length."""
+    """Return the factor by which (a, b) ↦ (Ca − Sb, Sa + Cb) changes the length.
+
+    ``c`` and ``s`` are C and S, any real numbers; the factor is a SymPy expression.
+    """
     return sp.sqrt(c**2 + s**2)
 
 
@@ -236,7 +245,7 @@ Does the length of every vector change by the same factor?
 
 
 def series(positions, omega, coefficients):
-    """Return FoPE's sum of cosines C_p(x) at each position: Σ_l cos(ω_l x) c_lp.
+    """Return FoPE's sum of cosines C_p(x) at each position x: Σ_l cos(ω_l x) c_lp.
 
     The sums are ``[positions, pairs]``. ``omega`` are the frequencies ω_l of all waves,
     ``coefficients`` are c, ``[waves, pairs]``.
@@ -472,7 +481,8 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
 def apply(x, c, s):
     """Map every pair (a, b) of x, in the half layout, to (Ca − Sb, Sa + Cb).
 
-    The rows of x are tokens, and c and s are ``[tokens, pairs]``.
+    The rows of x, ``[tokens, d]``, are tokens; ``c`` and ``s`` are C and S, ``[tokens,
+    pairs]``. The returned tensor has the shape of x.
     """
     a, b = x.chunk(2, -1)
     return torch.cat((a * c - b * s, a * s + b * c), -1)
@@ -491,9 +501,9 @@ def _apply_case(tokens, pairs):
 def _mapped(first, second):
     """Make a wrong answer (a function) to the exercise ``apply``.
 
-    The exercise asks for pairs (a, b) mapped to (Ca − Sb, Sa + Cb).
-    ``first(a, b, c, s)`` and ``second(a, b, c, s)`` replace the two members of each
-    mapped pair.
+    The exercise asks for pairs (a, b) mapped to (Ca − Sb, Sa + Cb). In the wrong
+    answer, ``first(a, b, c, s)`` and ``second(a, b, c, s)`` replace the two members of
+    each mapped pair.
     """
 
     def answer(x, c, s):

@@ -232,7 +232,8 @@ That offset is at most $L - 1$.
 def rerotate(keys, old, new, frequencies):
     """Return RoPE's cached keys at their new positions: float64, shaped like keys.
 
-    ``keys`` were rotated at the positions ``old``, by ``frequencies``.
+    ``keys``, [tokens, d], were rotated at the positions ``old`` by ``frequencies``,
+    [d/2]; ``new`` are the new positions, [tokens].
     """
     angle = (new - old)[:, None] * frequencies
     a, b = keys[:, 0::2], keys[:, 1::2]
@@ -247,8 +248,9 @@ def _rerotate_by(
 ):
     """Make a wrong answer (a function) to the exercise ``rerotate``.
 
-    The exercise asks for cached keys at new positions. The cached keys are rotated by
-    ``angle(old, new, frequencies)``, and ``layout`` is that of the pairs.
+    The exercise asks for cached keys at new positions. In the wrong answer,
+    ``angle(old, new, frequencies)`` replaces the angles (new − old) · frequencies by
+    which keys are rotated, or ``layout`` is "half" in place of "interleaved".
     """
 
     def answer(keys, old, new, frequencies):
@@ -418,7 +420,7 @@ def grouped_offsets(i, j, window, group):
     """Return Self-Extend's offsets of queries and keys, [queries, keys], integers.
 
     ``i`` and ``j`` are the positions of the queries and of the keys. Offsets below
-    ``window`` stay; larger ones are those of groups of ``group`` tokens.
+    ``window`` stay; larger ones are counted in groups of ``group`` tokens.
     """
     near = i[:, None] - j
     far = i[:, None] // group - j // group + window - window // group
@@ -432,9 +434,10 @@ def _grouped(
 ):
     """Make a wrong answer (a function) to the exercise ``grouped_offsets``.
 
-    The exercise asks for Self-Extend's offsets. ``is_near(t, window)`` decides for the
-    offset t between the offsets ``near`` and ``far``, which are functions of i, j,
-    window and group.
+    The exercise asks for Self-Extend's offsets. Some steps of the answer can be wrong;
+    with the defaults all are right. ``is_near(t, window)`` decides for the offset t
+    between the offsets ``near`` and ``far``, which are functions of i, j, window and
+    group.
     """
     return lambda i, j, w, g: np.where(
         is_near(i[:, None] - j, w), near(i, j, w, g), far(i, j, w, g)
@@ -581,8 +584,9 @@ Compute both formulas for all pairs, and choose between them.
 def absorbed_logits(q, up, latents, q_rope, k_rope):
     """Return one query's latent attention logits, [heads, tokens], in q's dtype.
 
-    ``up`` maps the cached ``latents`` to keys. ``q_rope`` and ``k_rope`` are the
-    features with RoPE, already rotated.
+    ``q`` are the query's features without RoPE, [heads, d]. ``up``, [heads, d, latent],
+    maps the cached ``latents``, [tokens, latent], to keys. ``q_rope`` and ``k_rope``
+    are the features with RoPE, already rotated.
     """
     through = torch.einsum("hd,hdc->hc", q, up)
     products = through @ latents.T + q_rope @ k_rope.T
@@ -596,9 +600,10 @@ def _logits(
 ):
     """Make a wrong answer (a function) to the exercise ``absorbed_logits``.
 
-    The exercise asks for latent attention logits. ``through(q, up)`` maps the query to
-    the latents, ``rope_part(q_rope, k_rope)`` gives the products with RoPE, and logits
-    are divided by the root of ``size``, a function of all arguments.
+    The exercise asks for latent attention logits. Some steps of the answer can be
+    wrong; with the defaults all are right. ``through(q, up)`` maps the query to the
+    latents, ``rope_part(q_rope, k_rope)`` gives the products of the features with RoPE,
+    and logits are divided by the root of ``size``, a function of all arguments.
     """
 
     def answer(q, up, latents, q_rope, k_rope):
@@ -618,6 +623,8 @@ def _beyond_float64(q, up, latents, *rotated):
     """Scale arguments of ``absorbed_logits`` so that making keys overflows float64.
 
     The products of query, ``up`` and ``latents`` do not overflow if no key is made.
+    ``rotated``, the features with RoPE, are unchanged. The scaled arguments are a
+    tuple.
     """
     return 1e-307 * q, 1e154 * up, 1e155 * latents, *rotated
 
@@ -768,9 +775,10 @@ $q^\top (U c) = (U^\top q)^\top c$.
 def weight_errors(q, keys, old, new, frequencies):
     """Return the largest error of the attention weights with stale and with moved keys.
 
-    Stale keys are rotated at ``old`` positions. Moved keys are stale keys that are then
-    rotated to ``new`` positions. The right weights are those of keys rotated at ``new``
-    positions. The two errors are an array.
+    Stale keys are ``keys`` rotated at ``old`` positions. Moved keys are stale keys that
+    are then rotated to ``new`` positions. The right weights are those of keys rotated
+    at ``new`` positions. The query ``q`` stands one position after the last new one.
+    The two errors are an array, [2].
     """
     query_position = new.max() + 1
 
@@ -807,11 +815,13 @@ def _errors_with(
     """Make a wrong answer (a function) to the exercise ``weight_errors``.
 
     The exercise asks for errors of attention weights with stale and with moved keys.
-    ``scale(d)`` divides the logits, ``share(logits)`` is the softmax,
-    ``shift(old, new)`` is the rotation of moved keys, ``size`` makes one number of the
-    errors. Without ``query`` the query is not rotated. ``query_position(old, new)`` is
-    the query's position, and ``cached_position(old, new)``, if given, is the query's
-    position for stale and for moved keys.
+    Some steps of the answer can be wrong; with the defaults all are right. ``scale(d)``
+    divides the logits, ``share(logits)`` is the softmax, ``shift(old, new)`` is by how
+    many positions keys are moved, ``size`` makes one number of the errors, and
+    ``layout`` says which features are a pair. Without ``query`` the query is not
+    rotated. ``query_position(old, new)`` is the query's position, and
+    ``cached_position(old, new)``, if given, is the query's position for stale and for
+    moved keys.
     """
 
     def answer(q, keys, old, new, frequencies):

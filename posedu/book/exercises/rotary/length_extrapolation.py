@@ -13,7 +13,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def pairs_with_full_turn(d, base, length):
-    """Return how many of RoPE's pairs make a full turn from first to last token."""
+    """Return how many of RoPE's pairs make a full turn from first to last token.
+
+    ``d`` is the head dimension, ``base`` RoPE's base, ``length`` the number of tokens.
+    """
     omega = base ** (-2 * np.arange(d // 2) / d)
     return int((omega * (length - 1) >= 2 * np.pi).sum())
 
@@ -125,7 +128,11 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
 
 
 def base_for(d, length):
-    """Return RoPE's base for which the slowest pair makes one full turn, in SymPy."""
+    """Return RoPE's base for which the slowest pair makes one full turn, in SymPy.
+
+    The turn is made from the first to the last of ``length`` tokens; ``d`` is the head
+    dimension.
+    """
     return ((length - 1) / (2 * sp.pi)) ** (sp.Integer(d) / (d - 2))
 
 
@@ -233,10 +240,10 @@ What is its exponent?
 
 
 def new_angles(omega, trained, tested):
-    """Return which of RoPE's pairs meet an angle new since training: booleans.
+    """Return which of RoPE's pairs meet an angle new since training: booleans, [pairs].
 
-    ``omega`` are the pairs' frequencies; ``trained`` and ``tested`` are lengths of
-    texts.
+    ``omega``, [pairs], are the frequencies; ``trained`` and ``tested`` are the numbers
+    of tokens of texts in training and in the test.
     """
     return (omega * (trained - 1) < 2 * np.pi) & (omega > 0) & (tested > trained)
 
@@ -368,7 +375,7 @@ def order_share(amplitudes, phases, omega, n):
     """Return the share of the offsets 0, …, n − 1 at which the first key scores higher.
 
     The first key's score minus the second's is a sum of waves with ``amplitudes``,
-    ``phases`` and frequencies ``omega``.
+    ``phases`` and frequencies ``omega``, arrays [waves].
     """
     r = np.arange(n)[:, None]
     difference = (amplitudes * np.cos(omega * r + phases)).sum(axis=1)
@@ -495,7 +502,7 @@ A column of offsets times a row of frequencies gives all angles at once.
 def positive_share(n):
     """Return the share of a full turn in which cos τ + cos nτ is positive, exactly.
 
-    τ runs from 0 to 2π; the share is a SymPy rational.
+    ``n`` is a whole number and τ runs from 0 to 2π; the share is a SymPy rational.
     """
     zeros = {sp.Rational(2 * k + 1, n + s) for s in (1, -1) for k in range(n + 1)}
     ends = sorted({0, 1} | {z for z in zeros if z < 1})  # of half a turn
@@ -597,9 +604,10 @@ The cosines are even: half a turn is enough.
 
 
 def p_rope_scores(q: Tensor, k: Tensor, positions: Tensor, unrotated: int) -> Tensor:
-    """Return p-RoPE's scores of q at position 0 with k at each position.
+    """Return p-RoPE's scores, [tokens], of q at position 0 with k at each position.
 
-    The slowest ``unrotated`` pairs are not rotated.
+    The slowest ``unrotated`` pairs are not rotated. ``q`` and ``k`` are [d], in the
+    half layout; ``positions`` are [tokens].
     """
     pairs = len(q) // 2
     omega = 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
@@ -628,10 +636,10 @@ def _slow_unrotated(pairs, unrotated):
 
 
 def _squeezed(pairs, unrotated):
-    """Return partial rotary's frequencies, used by mistake for p-RoPE.
+    """Return partial rotary's frequencies, [pairs], used by mistake for p-RoPE.
 
     The rotated pairs spread over the whole range of frequencies; the ``unrotated`` last
-    pairs have the frequency 0.
+    pairs have the frequency 0. Right is that all other pairs keep RoPE's frequencies.
     """
     return torch.cat(
         (_omega(max(pairs - unrotated, 1))[: pairs - unrotated], torch.zeros(unrotated))
@@ -648,7 +656,9 @@ def _dropped(q, k, positions, unrotated):
 def _last_features(q, k, positions, unrotated):
     """Return the scores of a wrong answer to the exercise ``p_rope_scores``.
 
-    The last 2 · ``unrotated`` features stay unrotated, in place of the slow pairs.
+    The exercise asks for p-RoPE's scores of q at position 0 with k at each position. In
+    the wrong answer, the last 2 · ``unrotated`` features are not rotated, in place of
+    the two features of each of the slowest ``unrotated`` pairs.
     """
     x = q.repeat(len(positions), 1)
     rotated = x.clone()

@@ -264,7 +264,8 @@ Even powers are multiples of one matrix, odd powers of another.
 def rotation(entries, x):
     """Return the rotation R(x) of one block of 3 features: a float64 array [3, 3].
 
-    ``entries``, [axes, 3], are the numbers above the diagonal of each axis's generator.
+    ``entries``, [axes, 3], are the numbers above the diagonal of each axis's generator;
+    ``x``, [axes], is the position.
     """
     upper = np.zeros((3, 3))
     upper[np.triu_indices(3, 1)] = x @ entries
@@ -433,7 +434,10 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
 
 
 def rodrigues(a):
-    """Return exp(A) of a 3 × 3 skew matrix A: a float64 array [3, 3]."""
+    """Return exp(A) of a 3 × 3 skew matrix A: a float64 array [3, 3].
+
+    ``a`` is A, a float64 array [3, 3].
+    """
     s = np.sqrt(np.sum(np.triu(a) ** 2))
     if s == 0:
         return np.eye(3)
@@ -451,9 +455,9 @@ def _combined(a, first, second):
 def _wrong_rodrigues(first, second):
     """Make a wrong answer (a function) to the exercise ``rodrigues``.
 
-    The exercise asks for exp(A) of a 3 × 3 skew matrix A. ``first(s)`` and
-    ``second(s)`` are the coefficients of A and A²; s is the length of the three numbers
-    above the diagonal of A.
+    The exercise asks for exp(A) = 1 + (sin s)/s A + (1 − cos s)/s² A² of a 3 × 3 skew
+    matrix A, where s is the length of the three numbers above the diagonal of A. In the
+    wrong answer, ``first(s)`` and ``second(s)`` replace the coefficients of A and A².
     """
 
     def answer(a):
@@ -471,8 +475,8 @@ def _plane_formula(a):
 def _with_length(length):
     """Make a wrong answer (a function) to the exercise ``rodrigues``.
 
-    The exercise asks for exp(A) of a 3 × 3 skew matrix A. ``length(a)`` replaces s, the
-    length of the three numbers above the diagonal.
+    The exercise asks for exp(A) of a 3 × 3 skew matrix A. In the wrong answer,
+    ``length(a)`` replaces s, the length of the three numbers above the diagonal of A.
     """
 
     def answer(a):
@@ -858,7 +862,8 @@ def cost(axes, d, block, heads):
     """Return the cost of a LieRE layer: two integers.
 
     The first is the number of parameters. The second is the number of multiply-adds
-    that rotate the queries of one token. ``block`` is the size of a block of features.
+    that rotate the queries of one token. ``axes`` and ``heads`` are numbers, ``d`` is
+    the head dimension, and ``block`` is the number of features in a block.
     """
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
@@ -867,9 +872,9 @@ def cost(axes, d, block, heads):
 def _cost_with(parameters=None, multiply_adds=None):
     """Make a wrong answer (a function) to the exercise ``cost``.
 
-    The exercise asks for the parameters and multiply-adds of a LieRE layer.
-    ``parameters`` and ``multiply_adds`` replace the two integers; each is a function of
-    axes, d, block and heads.
+    The exercise asks for the parameters and multiply-adds of a LieRE layer. In the
+    wrong answer, ``parameters`` and ``multiply_adds`` replace the two integers; each is
+    a function of axes, d, block and heads. With None the integer is right.
     """
 
     def answer(*case):
@@ -1377,7 +1382,10 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
 
 
 def derivative_rank(p):
-    """Return the rank of the derivative of P ↦ exp(P − Pᵀ) at P: an int."""
+    """Return the rank of the derivative of P ↦ exp(P − Pᵀ) at P: an int.
+
+    ``p`` is the square matrix P, a float64 tensor.
+    """
     jacobian = torch.autograd.functional.jacobian(
         lambda p: torch.matrix_exp(p - p.mT), p
     ).reshape(p.numel(), -1)

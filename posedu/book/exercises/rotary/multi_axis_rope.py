@@ -21,10 +21,10 @@ def interleaved_axes(sections):
 
 
 def _axes_by_turns(sections, axes, last):
-    """Return the axis of each pair, where ``axes`` take turns while they have pairs.
+    """Return the axis of each pair if the ``axes`` take turns until no pairs are left.
 
-    ``sections`` has the number of pairs of each axis. The axis ``last`` gets all pairs
-    that are then left.
+    ``sections`` has the number of pairs of each axis. When the ``axes`` have no pairs
+    left, the axis ``last`` gets all remaining pairs.
     """
     pairs, own = [], list(sections)
     while any(own[a] for a in axes):
@@ -139,7 +139,7 @@ def next_position(parts):
     """Return the position of the token that comes after a sequence: an integer.
 
     Each of ``parts`` is a number of words, or (frames, rows, columns) of an image or a
-    video.
+    video. The sequence starts at position 0.
     """
     start = 0
     for part in parts:
@@ -250,7 +250,10 @@ What is the largest coordinate of a grid that begins at $s$?
 
 
 def image_positions(start, rows, columns):
-    """Return the positions ``[rows · columns, 3]`` of an image: time, row, column."""
+    """Return the positions ``[rows · columns, 3]`` of an image: time, row, column.
+
+    ``start`` is the time of the image and the position of its first row and column.
+    """
     y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
     time = np.zeros(rows * columns, dtype=int)
     return start + np.stack([time, y.ravel(), x.ravel()], axis=-1)
@@ -360,9 +363,11 @@ _SHARED = (
 
 
 def _anew(positions, axes, base):
-    """Return wrong M-RoPE angles, where the frequencies of every axis begin with 1.
+    """Return wrong M-RoPE angles, ``[tokens, pairs]``: frequencies start anew per axis.
 
-    This is a wrong answer to the exercise ``angles``.
+    This is a wrong answer to the exercise ``angles``; the frequencies of every axis
+    begin with 1. Right is that the frequencies fall from pair to pair, whatever the
+    axis. ``positions`` has a coordinate for each axis, ``axes`` the axis of each pair.
     """
     omega = np.empty(len(axes))
     for axis in set(axes.tolist()):
@@ -577,7 +582,10 @@ Pair $p$ has the features $p$ and $p + d/2$.
 
 
 def cayley(skew):
-    """Return Cayley-STRING's orthogonal matrix P of a skew matrix S, ``[d, d]``."""
+    """Return Cayley-STRING's orthogonal matrix P of a skew matrix S, ``[d, d]``.
+
+    ``skew`` is S, ``[d, d]``.
+    """
     one = np.eye(len(skew))
     return (one - skew) @ np.linalg.inv(one + skew)
 

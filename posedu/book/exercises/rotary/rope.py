@@ -163,8 +163,8 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 def four_frequencies():
     """Return RoPE's four frequencies, the longest wavelength and a number of pairs.
 
-    The head has d = 8 features and base 10000. The pairs counted have made at least one
-    full turn at position 100.
+    The head has d = 8 features and base 10000. The number counts the pairs that have
+    made at least one full turn at position 100.
     """
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
     return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
@@ -334,7 +334,8 @@ A full turn is $2\pi$ radians.
 def rope_in(x, positions, layout):
     """Apply RoPE with base 10000 to the rows of x; return a float64 array like x.
 
-    Each row is one token; ``layout`` is "interleaved" or "half".
+    Each row of x, [tokens, d], is one token; ``positions`` are [tokens], and ``layout``
+    is "interleaved" or "half".
     """
     d = x.shape[-1]
     p = np.arange(d // 2)
@@ -347,7 +348,11 @@ def rope_in(x, positions, layout):
 
 
 def _rope_at(x, angle, layout):
-    """Rotate the pairs of each row of x, a token, by the angles ``[tokens, d/2]``."""
+    """Rotate the pairs of each row of x, a token, by the angles ``[tokens, d/2]``.
+
+    ``layout``, "interleaved" or "half", says which features are a pair. The returned
+    array has the shape of x.
+    """
     a, b = pairs(x.shape[-1], layout=layout)
     y = x.copy()
     y[:, a] = x[:, a] * np.cos(angle) - x[:, b] * np.sin(angle)
@@ -358,8 +363,8 @@ def _rope_at(x, angle, layout):
 def _rope_with_exponent(factor):
     """Make a wrong answer (a function) to the exercise ``rope_in``.
 
-    The exercise asks for rows rotated by RoPE. The frequencies are base^(−``factor`` ·
-    p/d).
+    The exercise asks for rows rotated by RoPE. In the wrong answer, the frequencies of
+    the pairs p are base^(−``factor`` · p/d), right being the factor 2.
     """
 
     def answer(x, positions, layout):
@@ -436,8 +441,9 @@ def _rope_woven(x, positions, layout):
 def _rope_by(first, second):
     """Make a wrong answer (a function) to the exercise ``rope_in``.
 
-    The exercise asks for rows rotated by RoPE. ``first(a, b, cos, sin)`` and
-    ``second(a, b, cos, sin)`` replace the rotated members of a pair (a, b).
+    The exercise asks for rows rotated by RoPE. In the wrong answer, ``first(a, b, cos,
+    sin)`` and ``second(a, b, cos, sin)`` replace the rotated members a cos − b sin and
+    a sin + b cos of a pair (a, b).
     """
 
     def answer(x, positions, layout):
@@ -466,8 +472,9 @@ def _rope_overwritten(x, positions, layout):
 def _rope_of_wide_angles(widen):
     """Make a wrong answer (a function) to the exercise ``rope_in``.
 
-    The exercise asks for rows rotated by RoPE. ``widen(angle, layout)`` spreads the
-    angles ``[tokens, d/2]`` over all features: ``[tokens, d]``.
+    The exercise asks for rows rotated by RoPE. In the wrong answer, ``widen(angle,
+    layout)`` spreads the angles ``[tokens, d/2]`` over all features, ``[tokens, d]``,
+    so that the features of a pair can get different angles.
     """
 
     def answer(x, positions, layout):
@@ -484,8 +491,8 @@ def _rope_of_wide_angles(widen):
 def _rope_of_frequencies(omega):
     """Make a wrong answer (a function) to the exercise ``rope_in``.
 
-    The exercise asks for rows rotated by RoPE. The frequencies are ``omega(d)``,
-    ``[d/2]``.
+    The exercise asks for rows rotated by RoPE. In the wrong answer, ``omega(d)``,
+    ``[d/2]``, replaces RoPE's frequencies.
     """
     return lambda x, positions, layout: _rope_at(
         x, positions[:, None] * omega(x.shape[-1]), layout
@@ -746,7 +753,8 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
 def wave(q, k):
     """Return the coefficients A and B of a RoPE score, as SymPy expressions.
 
-    The score of q at i and k at j is A cos ω(i − j) + B sin ω(i − j).
+    The score of q at i and k at j is A cos ω(i − j) + B sin ω(i − j); ``q`` and ``k``
+    are the two members of a single pair.
     """
     i, j = sp.symbols("i j", real=True)  # in units of 1/ω
     score = sp.expand(rotate(*q, i).dot(rotate(*k, j)))
@@ -870,7 +878,8 @@ The score is such a wave, so two offsets are enough to read off $A$ and $B$: put
 def partial(x, positions, rotary_dim):
     """Apply RoPE to the first ``rotary_dim`` features of x; return an array like x.
 
-    The rotated features have the half layout and partial rotary's frequencies.
+    ``x`` is [tokens, d], ``positions`` are [tokens]. The rotated features have the half
+    layout and partial rotary's frequencies.
     """
     rotated = rope_in(x[:, :rotary_dim], positions, "half")
     return np.concatenate((rotated, x[:, rotary_dim:]), axis=1)
@@ -908,8 +917,9 @@ def _partial_pairs_of_all(x, positions, rotary_dim):
 def _partial_with(omega):
     """Make a wrong answer (a function) to the exercise ``partial``.
 
-    The exercise asks for rows rotated by partial rotary. The frequencies are
-    ``omega(d, rotary_dim)``.
+    The exercise asks for rows rotated by partial rotary. In the wrong answer,
+    ``omega(d, rotary_dim)`` replaces the frequencies 10000^(−2p/``rotary_dim``) of the
+    pairs p.
     """
 
     def answer(x, positions, rotary_dim):
@@ -1062,7 +1072,10 @@ Treat the first `rotary_dim` features as a whole head.
 
 
 def to_half(weight, heads):
-    """Reorder the rows of W_k from the interleaved to the half layout, head by head."""
+    """Reorder the rows of W_k from the interleaved to the half layout, head by head.
+
+    ``weight`` and the returned tensor are [heads · d, d_model].
+    """
     by_pair = weight.unflatten(0, (heads, -1, 2))  # head, pair, member
     return by_pair.transpose(1, 2).flatten(0, 2)
 
@@ -1203,7 +1216,10 @@ In the half layout all first members come first.
 
 
 def cosines(positions, d):
-    """Return the cosines of RoPE's angles: a float32 tensor [tokens, d/2]."""
+    """Return the cosines of RoPE's angles: a float32 tensor [tokens, d/2].
+
+    ``positions``, [tokens], are integers; ``d`` is the head dimension, the base 10000.
+    """
     exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d
     angles = positions.double()[:, None] * 10000**exponents
     return angles.cos().float()
@@ -1212,8 +1228,9 @@ def cosines(positions, d):
 def _cosines_in(position_dtype, frequency_dtype):
     """Make a wrong answer (a function) to the exercise ``cosines``.
 
-    The exercise asks for the cosines of RoPE's angles. Positions are rounded to
-    ``position_dtype``, frequencies to ``frequency_dtype``.
+    The exercise asks for the cosines of RoPE's angles, to the precision of float32. The
+    wrong answer computes angles in float32, after positions are rounded to
+    ``position_dtype`` and frequencies to ``frequency_dtype``.
     """
 
     def answer(positions, d):
@@ -1237,9 +1254,9 @@ def _right_at_one(answer, positions, d):
 def _cosines_with(exponent, function=torch.cos):
     """Make a wrong answer (a function) to the exercise ``cosines``.
 
-    The exercise asks for the cosines of RoPE's angles. The frequencies are
-    base^``exponent(p, d)``. ``function`` is applied to the float64 angles in place of
-    the cosine.
+    The exercise asks for the cosines of RoPE's angles. In the wrong answer,
+    ``exponent(p, d)`` replaces −2p/d in the frequencies base^(−2p/d), or ``function``
+    replaces the cosine of the float64 angles.
     """
 
     def answer(positions, d):
@@ -1400,7 +1417,8 @@ rope = RoPE(4, layout="half")
 def decode(q, k, cached):
     """Return the scores of new queries with cached and new keys: [new, past + new].
 
-    ``cached`` keys are already rotated by RoPE, ``q`` and ``k`` are not.
+    ``cached`` keys, [past, d], are already rotated by RoPE; ``q`` and ``k``, [new, d],
+    are not.
     """
     past, new = len(cached), len(q)
     positions = torch.arange(past, past + new)
@@ -1448,9 +1466,10 @@ def _cached(past):
 def _decode_at(query, key, join=torch.cat):
     """Make a wrong answer (a function) to the exercise ``decode``.
 
-    The exercise asks for scores of new queries with cached and new keys. With n cached
-    keys, the new queries start at the position ``query(n)`` and the new keys at
-    ``key(n)``. ``join`` puts the cached and the new keys together.
+    The exercise asks for scores of new queries with cached and new keys. In the wrong
+    answer, with n cached keys the new queries start at the position ``query(n)`` and
+    the new keys at ``key(n)``, in place of n, or ``join`` puts the cached and the new
+    keys together in another order.
     """
 
     def answer(q, k, cached):
@@ -1632,7 +1651,8 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
 def key_for_peak(q, offset):
     """Return the key, [d], whose score with q is the largest at one offset.
 
-    The key is as long as q; ``offset`` is query position minus key position.
+    The key is as long a vector as q, [d]; ``offset`` is query position minus key
+    position.
     """
     return rope_in(q[None], np.array([offset]), "half")[0]
 
@@ -1751,7 +1771,8 @@ Which vector of a given length has the largest inner product with $R_r q$?
 def spread(q, k, offset):
     """Return the standard deviation of the scores of random queries and keys: a number.
 
-    Query n stands ``offset`` tokens after key n; each sample is such a pair.
+    Query n stands ``offset`` tokens after key n, and the two have one score; ``q`` and
+    ``k`` are [samples, d].
     """
     rotated = rope_in(q, np.full(len(q), offset), "half")
     scores = (rotated * k).sum(axis=1)
@@ -1770,8 +1791,8 @@ def _spread_over_positions(q, k, offset):
 def _deviation(size):
     """Make a wrong answer (a function) to the exercise ``spread``.
 
-    The exercise asks for the standard deviation of random scores. ``size(scores)``
-    replaces the standard deviation.
+    The exercise asks for the standard deviation of random scores. In the wrong answer,
+    ``size(scores)`` replaces the standard deviation.
     """
     return lambda q, k, offset: size((_rotated(q, offset) * k).sum(axis=1))
 

@@ -13,7 +13,7 @@ def inverse_map(i, a, c):
     """Return the matrix for the output at query i: a 2 × 2 SymPy matrix.
 
     The layer multiplies the value at position j by c^j [[1, aj], [0, 1]]. The returned
-    matrix makes the output depend on offsets only.
+    matrix multiplies the output at i and makes it depend on offsets only.
     """
     return c**-i * sp.Matrix([[1, -a * i], [0, 1]])
 
@@ -132,8 +132,8 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
 def farthest_distance(tiny, gamma, span):
     """Return how far from the center xPos' factors do not underflow, as an expression.
 
-    Up to this distance all factors are at least ``tiny``; ``gamma`` and ``span`` are
-    xPos' two parameters.
+    Up to this distance all factors are at least ``tiny``; ``gamma`` sets how fast the
+    pairs decay, ``span`` is the unit of distance in the decay.
     """
     return span * sp.log(1 / tiny) / sp.log((1 + gamma) / gamma)
 
@@ -254,6 +254,7 @@ def rotate_values(weights, v, positions):
     """Return attention outputs of rotated values, rotated back, [tokens, d], float64.
 
     Values at position j are rotated by R_j, and the output at i by the inverse of R_i.
+    ``weights`` are attention weights, [tokens, tokens]; ``v`` is [tokens, d].
     """
     d = v.shape[-1]
     angle = positions[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
@@ -271,9 +272,10 @@ def _rotate_values_with(
 ):
     """Make a wrong answer (a function) to the exercise ``rotate_values``.
 
-    The exercise asks for attention outputs of rotated values. ``into(angle)`` are the
-    angles of the values, ``out(angle)`` those of the outputs. ``frequencies(d)``
-    replace RoPE's, ``half`` chooses the half layout, and ``mixed`` changes the weights.
+    The exercise asks for attention outputs of rotated values. Some steps of the answer
+    can be wrong; with the defaults all are right. ``into(angle)`` are the angles of the
+    values, ``out(angle)`` those of the outputs. ``frequencies(d)`` replace RoPE's,
+    ``half`` chooses the half layout, and ``mixed`` changes the attention weights.
     """
 
     def answer(weights, v, positions):
@@ -412,8 +414,8 @@ Take pairs as complex numbers: one multiplication before the sum, and one after 
 def xpos_scores(q, k, positions, gamma, span):
     """Return xPos' scores, [tokens, tokens], 0 for later keys; float64, finite.
 
-    ``gamma`` sets how fast the pairs decay, ``span`` is the unit of distance in the
-    decay.
+    ``q`` and ``k`` are [tokens, d]. ``gamma`` sets how fast the pairs decay, ``span``
+    is the unit of distance in the decay.
     """
     d = q.shape[-1]
     zeta = (np.arange(0, d, 2) / d + gamma) / (1 + gamma)
@@ -435,10 +437,11 @@ def _scores(
 ):
     """Make a wrong answer (a function) to the exercise ``xpos_scores``.
 
-    The exercise asks for xPos' scores. The decay is ``zeta(d, gamma)`` to the
-    ``power(offset, span)``, the offset being limited by ``reach``; without
-    ``of_offset`` it is a quotient of two positions' factors. ``angle(offset)`` replaces
-    the offset in the rotation, ``end`` masks the scores.
+    The exercise asks for xPos' scores. Some steps of the answer can be wrong; with the
+    defaults all are right. The decay is ``zeta(d, gamma)`` to the ``power(offset,
+    span)``, the offset being limited by ``reach``; without ``of_offset`` the decay is a
+    quotient of two positions' factors. ``angle(offset)`` replaces the offset in the
+    rotation, ``end`` masks the scores.
     """
 
     def answer(q, k, positions, gamma, span):
@@ -603,9 +606,9 @@ def _inverses(
 ):
     """Make a wrong answer (a function) to the exercise ``inverse_cameras``.
 
-    The exercise asks for inverses of camera matrices. ``rotation(R)`` and
-    ``move(R, t)`` are the inverse's rotation and translation, ``corner`` is the last
-    entry.
+    The exercise asks for inverses of camera matrices. In the wrong answer,
+    ``rotation(R)`` replaces the inverse's rotation Rᵀ, ``move(R, t)`` the inverse's
+    translation −Rᵀ t, or ``corner`` the last entry, 1.
     """
 
     def answer(cameras):
@@ -742,8 +745,8 @@ def _negated(transposed):
 def attend_with_poses(q, k, v, cameras, inverses):
     """Return GTA's attention output, [tokens, d], in the dtype of q.
 
-    ``cameras`` and ``inverses`` are the matrices of the tokens' poses and their
-    inverses, [tokens, 4, 4].
+    ``q``, ``k`` and ``v`` are [tokens, d]. ``cameras`` and ``inverses`` are the
+    matrices of the tokens' poses and the inverses of these matrices, [tokens, 4, 4].
     """
 
     def act(matrices, x):
@@ -767,10 +770,12 @@ def _posed(
 ):
     """Make a wrong answer (a function) to the exercise ``attend_with_poses``.
 
-    The exercise asks for GTA's attention output. ``for_q``, ``for_k``, ``for_v`` and
-    ``for_out`` choose between cameras and inverses. ``scale(d)`` multiplies the scores,
-    ``hide`` masks them, and the softmax runs along ``axis``. ``blocks`` splits the
-    features into fours, ``back`` joins them.
+    The exercise asks for GTA's attention output. Some steps of the answer can be wrong;
+    with the defaults all are right. ``for_q``, ``for_k``, ``for_v`` and ``for_out``
+    choose which matrices (cameras, inverses or their transposes) multiply queries,
+    keys, values and outputs. ``scale(d)`` multiplies the scores, ``hide`` masks them,
+    and the softmax runs along ``axis``. ``blocks`` splits the features into fours,
+    ``back`` joins them.
     """
 
     def answer(q, k, v, cameras, inverses):

@@ -119,7 +119,8 @@ What does a layer add to its block?
 def sum_coefficient(u, v):
     """Return the coefficient of cos ω(i + j) in a score, as an expression.
 
-    An update has multiplied the cosine of every position block by u and the sine by v.
+    i and j are the positions of query and key. An update has multiplied the cosine of
+    every position block by u and the sine by v.
     """
     return (u**2 - v**2) / 2
 
@@ -217,8 +218,9 @@ Write both products as sums.
 def attention_update(weights, z, mixing):
     """Return TAPE's positions after attention, complex, [tokens, heads, pairs].
 
-    ``z`` are the positions before attention. The matrix ``mixing``, [heads, heads],
-    mixes the attention outputs of the heads.
+    ``weights`` are attention weights, [heads, tokens, tokens]; ``z`` are the positions
+    before attention. The matrix ``mixing``, [heads, heads], mixes the heads' weighted
+    sums of positions.
     """
     attended = np.einsum("hij,jhp->ihp", weights, z)
     return z + np.einsum("hg,igp->ihp", mixing, attended)
@@ -238,9 +240,10 @@ def _positions(tokens, heads, pairs, seed=0):
 def _attention_update_with(of_weights="hij,jhp->ihp", letters="hg,igp->ihp", own=1.0):
     """Make a wrong answer (a function) to the exercise ``attention_update``.
 
-    The exercise asks for TAPE's positions after attention. ``of_weights`` and
-    ``letters`` are the indices of the two einsums, over tokens and over heads. ``own``
-    multiplies the token's own position.
+    The exercise asks for TAPE's positions after attention. In the wrong answer,
+    ``of_weights`` and ``letters`` are the indices of the two einsums, over tokens (with
+    the attention weights) and over heads (with ``mixing``), or ``own`` multiplies the
+    token's own position. The defaults are right.
     """
 
     def answer(weights, z, mixing):
@@ -402,9 +405,9 @@ Every summed letter stands in both factors.
 def mlp_update(z, y, up, down, gate):
     """Return TAPE's positions after the MLP, complex, [tokens, heads, pairs].
 
-    ``z`` are the positions before, ``y`` the MLP outputs. ``up`` maps heads to
-    channels, ``gate`` makes the channels' gates from ``y``, and ``down`` maps back to
-    heads.
+    ``z`` are the positions before the MLP, ``y``, [tokens, d_model], the MLP outputs.
+    ``up`` maps heads to channels, ``gate`` makes the channels' gates from ``y``, and
+    ``down`` maps back to heads.
     """
     gates = y @ gate.T
     gates = gates / (1 + np.exp(-gates))
@@ -414,9 +417,10 @@ def mlp_update(z, y, up, down, gate):
 def _mlp_update_with(function=None, of_gate=None, own=1.0):
     """Make a wrong answer (a function) to the exercise ``mlp_update``.
 
-    The exercise asks for TAPE's positions after the MLP. ``function`` replaces the SiLU
-    on the gates, ``of_gate`` changes the gates after that, and ``own`` multiplies the
-    positions before the update.
+    The exercise asks for TAPE's positions after the MLP. In the wrong answer,
+    ``function`` replaces the SiLU on the gates, ``of_gate`` changes the gates after
+    that, or ``own`` multiplies the positions before the update (right: 1). With None
+    for ``function`` or ``of_gate``, this step is right.
     """
 
     def answer(z, y, up, down, gate):
@@ -575,9 +579,10 @@ Its values are real, one for each token and channel.
 def next_block(logits, cached, new, mixing):
     """Return the new token's TAPE block for the next layer, [heads, 2, pairs].
 
-    A block holds a token's position. ``cached`` are the earlier tokens' blocks, ``new``
-    is the new token's block before the update. The matrix ``mixing``, [heads, heads],
-    mixes the attention outputs of the heads.
+    A block holds a token's position. ``logits``, [heads, tokens + 1], are the new
+    token's attention logits, its own last. ``cached`` are the earlier tokens' blocks,
+    ``new`` is the new token's block before the update. The matrix ``mixing``, [heads,
+    heads], mixes the heads' weighted sums of blocks.
     """
     every = torch.cat((cached, new[None]))
     attended = torch.einsum("hj,jhcp->hcp", logits.softmax(-1), every)
@@ -601,9 +606,10 @@ def _decoding(heads, past, pairs, seed):
 def _decoded(keys, weigh=functional.softmax, letters="hg,gcp->hcp", own=1.0):
     """Make a wrong answer (a function) to the exercise ``next_block``.
 
-    The exercise asks for the new token's TAPE block. ``keys(cached, new)`` are the
-    blocks attended to, ``weigh`` replaces the softmax, ``letters`` are the indices of
-    the mixing, and ``own`` multiplies the new token's block.
+    The exercise asks for the new token's TAPE block. In the wrong answer,
+    ``keys(cached, new)`` are the blocks attended to (right: both joined), ``weigh``
+    replaces the softmax, ``letters`` are the indices of the einsum that mixes heads, or
+    ``own`` multiplies the new token's block (right: 1).
     """
 
     def answer(logits, cached, new, mixing):
@@ -746,8 +752,8 @@ def attended_token(tokens, source, amount):
     """Return the index of the key with the largest score in the next layer, an int.
 
     The last of ``tokens`` tokens has added ``amount`` times the position of token
-    ``source`` to its own. The head's query stands one position
-    after the sum of the two.
+    ``source`` to its own position. The head's query stands one position after the sum
+    of the two.
     """
     omega = 10000.0 ** (-np.arange(16) / 16)
     z = np.exp(1j * omega * np.arange(tokens)[:, None])
@@ -770,11 +776,12 @@ def _attended_with(
 ):
     """Make a wrong answer (a function) to the exercise ``attended_token``.
 
-    The exercise asks for the key with the largest score. ``own(z, source, amount)`` is
-    the last token's position after the update, ``ahead`` by how many positions the
-    head's query is moved on from there. ``keys`` selects tokens, ``conjugate``,
-    ``size`` and ``best`` are the steps from products to the index, and ``omega`` are
-    the frequencies.
+    The exercise asks for the key with the largest score. Some steps of the answer can
+    be wrong; with the defaults all are right. ``own(z, source, amount)`` is the last
+    token's position after the update, made of all positions z; the head's query stands
+    ``ahead`` positions after that. ``keys`` selects tokens, ``conjugate``, ``size`` and
+    ``best`` are the steps from products to the index, and ``omega`` are the
+    frequencies.
     """
 
     def answer(tokens, source, amount):

@@ -204,7 +204,9 @@ From which $n$ on is the floor 1?
 def temperatures(n, growth, alpha, length):
     """Return the attention temperatures for n keys, float64, of the shape of n.
 
-    ``growth`` chooses one of three formulas: "steps", "floor" or "power".
+    ``growth`` chooses one of three formulas: "steps", "floor" or "power". ``alpha`` is
+    the coefficient or exponent in the formula; ``length`` is the number L by which n is
+    divided.
     """
     if growth == "steps":
         return 1 + alpha * np.log(1 + np.floor(n / length))
@@ -220,9 +222,9 @@ def _formulas(
 ):
     """Make a wrong answer (a function) to the exercise ``temperatures``.
 
-    The exercise asks for attention temperatures. ``steps``, ``floor`` and ``power``
-    replace the three formulas; each is a function of x = n / ``length`` and a =
-    ``alpha``.
+    The exercise asks for attention temperatures by one of three formulas. In the wrong
+    answer, ``steps``, ``floor`` or ``power`` replaces one of the formulas; each is a
+    function of x = n / ``length`` and a = ``alpha``, and the defaults are right.
     """
     made = {"steps": steps, "floor": floor, "power": power}
     return lambda n, growth, alpha, length: made[growth](n / length, alpha)
@@ -231,8 +233,8 @@ def _formulas(
 def _logarithm(log):
     """Make a wrong answer (a function) to the exercise ``temperatures``.
 
-    The exercise asks for attention temperatures. ``log`` replaces the natural
-    logarithm.
+    The exercise asks for attention temperatures. In the wrong answer, ``log``, another
+    logarithm, replaces the natural logarithm.
     """
     return _formulas(
         steps=lambda x, a: 1 + a * log(1 + np.floor(x)),
@@ -352,8 +354,9 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
 def tokens_seen(layers, tokens):
     """Return on how many tokens each output of a stack of layers can depend.
 
-    The numbers are integers, [tokens]. ``layers`` are pairs of a kind of attention
-    ("window", "chunks" or "full") and the size of the window or the chunks.
+    The numbers are integers, [tokens]. ``layers`` has a pair for each layer: the kind
+    of attention ("window", "chunks" or "full") and the size of the window or the
+    chunks.
     """
     i = np.arange(tokens)
     offsets = i[:, None] - i
@@ -376,9 +379,10 @@ def _visible(
 ):
     """Make a wrong answer (a function) to the exercise ``tokens_seen``.
 
-    The exercise asks for the number of tokens that each output depends on.
-    ``window(offsets, size)``, ``chunks(i, size)`` and ``causal(offsets)`` replace the
-    masks; ``take(layers)`` replaces the list of layers.
+    The exercise asks for the number of tokens that each output depends on. In the wrong
+    answer, ``window(offsets, size)``, ``chunks(i, size)`` or ``causal(offsets)``
+    replaces a mask (true where a query sees a key), or ``take(layers)`` replaces the
+    list of layers. The defaults are right.
     """
 
     def answer(layers, tokens):
@@ -582,7 +586,8 @@ def _whole(layers, tokens):
 def scale_queries(q, positions, alpha, length):
     """Multiply queries by Llama 4's temperatures; return a tensor of the shape of q.
 
-    ``alpha`` and ``length`` are the parameters of the temperature.
+    ``q`` is [tokens, d], ``positions`` are [tokens]; ``alpha`` and ``length`` are α and
+    L in the temperature 1 + α log(1 + ⌊n/L⌋) for n tokens.
     """
     tau = 1 + alpha * torch.log(1 + torch.floor((positions + 1) / length))
     return q * tau[:, None]
@@ -738,9 +743,10 @@ def _entropy(
 ):
     """Make a wrong answer (a function) to the exercise ``entropies``.
 
-    The exercise asks for entropies of attention weights. The weights a have the logits
-    ``logits(scores, tau)``, and the sum of a log a is NaN where a weight is 0. ``end``
-    is applied to the entropies.
+    The exercise asks for entropies of attention weights. The wrong answer sums a log a
+    over the weights a, which is NaN where a weight is 0. ``logits(scores, tau)`` can
+    replace the logits τ s, and ``end`` is applied to the entropies; the defaults change
+    nothing.
     """
 
     def answer(scores, tau):

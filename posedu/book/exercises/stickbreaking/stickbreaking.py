@@ -13,10 +13,10 @@ from posedu.numpy.stickbreaking import break_stick
 
 
 def pieces(a, b, c):
-    """Return the pieces of a stick that three keys take, and the rest: four results.
+    """Return the pieces of a stick that three keys take, and the rest: 4 expressions.
 
-    Each key takes a fraction of what is left: a is that of the oldest, b of the middle
-    and c of the newest key.
+    Each key takes a fraction of what is left of the stick: ``a`` is the fraction of the
+    oldest, ``b`` of the middle and ``c`` of the newest key, which takes first.
     """
     return a * (1 - b) * (1 - c), b * (1 - c), c, (1 - a) * (1 - b) * (1 - c)
 
@@ -170,7 +170,7 @@ How much of the stick is left for the key of $b$?
 def slope_logit(m):
     """Return the constant logit whose stick-breaking weights fall by e^−m per token.
 
-    The result is a SymPy expression of m.
+    The logit is a SymPy expression of ``m``.
     """
     return sp.log(sp.exp(m) - 1)
 
@@ -276,7 +276,7 @@ Set it equal to $e^{-m}$ and solve for $z$.
 
 
 def weights(z):
-    """Return stick-breaking weights ``[query, key]`` of logits ``[query, key]``.
+    """Return stick-breaking weights ``[query, key]`` of logits z, ``[query, key]``.
 
     The weights are computed as products, key by key.
     """
@@ -291,8 +291,10 @@ def weights(z):
 def _break(z, where, passed):
     """Return the weights of a wrong answer to the stick-breaking exercise ``weights``.
 
-    The weight is β_ij times 1 − β of the keys ``passed(i, j)``, where ``where(i, j)``
-    is true, and 0 elsewhere. β is the sigmoid of the logits z.
+    Right is that the weight of key j < i for query i is β_ij times 1 − β of the keys
+    between j and i, where β is the sigmoid of the logits ``z``, ``[query, key]``. In
+    the wrong answer, ``passed(i, j)`` replaces the keys between, or weights are nonzero
+    where ``where(i, j)``, not j < i.
     """
     beta = 1 / (1 + np.exp(-z))
     a = np.zeros_like(z)
@@ -323,8 +325,9 @@ def _down_the_column(z):
 def _by_rows(z, weights_of_row):
     """Return the weights of a wrong answer to the stick-breaking exercise ``weights``.
 
-    ``weights_of_row`` maps the fractions of all keys before a query, oldest first, to
-    their weights.
+    The exercise asks for weights ``[query, key]`` of logits ``z``, ``[query, key]``. In
+    the wrong answer, ``weights_of_row`` maps the fractions (sigmoids of logits) of all
+    keys before a query, oldest first, to their weights.
     """
     a = np.zeros_like(z)
     for i in range(1, len(z)):
@@ -674,7 +677,7 @@ $\log(1 - \sigma(z))$ is minus a function with a name, which `np.logaddexp(0, z)
 def row_weights(z):
     """Return one query's stick-breaking weights of float32 logits, oldest key first.
 
-    The weights are computed in log space.
+    ``z`` are the logits, ``[keys]``. The weights are computed in log space.
     """
     cost = z.clamp(min=0) + torch.log1p(torch.exp(-z.abs()))
     spent = cost.flip(0).cumsum(0).flip(0)
@@ -701,7 +704,8 @@ def _row_by_difference(z):
 def _small_weights(keys):
     """Return one query's logits: 0 for the oldest key, −17 for ``keys`` nearer ones.
 
-    The nearer keys each take almost nothing of the stick.
+    The logits are a float32 tensor, ``[keys + 1]``. The nearer keys each take almost
+    nothing of the stick.
     """
     return torch.cat((torch.zeros(1), torch.full((keys,), -17.0)))
 
@@ -873,8 +877,8 @@ For softplus take the larger of $z$ and 0 out of the logarithm.
 def attend(q, k, v, attend_current):
     """Return the stick-breaking attention outputs of one head, ``[tokens, d]``.
 
-    The remainder of each stick is dropped. With ``attend_current`` a query's own key
-    takes part.
+    ``q``, ``k`` and ``v`` are ``[tokens, d]``. The remainder of each stick is dropped.
+    With ``attend_current`` a query's own key takes part.
     """
     z = q @ k.T / q.shape[-1] ** 0.5
     before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
@@ -916,9 +920,9 @@ def _attend_case(tokens, attend_current):
 def _masked(cost=None, weight=None):
     """Make a wrong answer (a function) to the exercise ``attend``.
 
-    The exercise asks for stick-breaking attention outputs. ``cost=False`` leaves out
-    the causal mask on the keys' costs −log(1 − β), ``weight=False`` the mask on the
-    weights.
+    The exercise asks for stick-breaking attention outputs. In the wrong answer, a
+    causal mask is missing: ``cost=False`` leaves out the mask on the keys' costs −log(1
+    − β), ``weight=False`` the mask on the weights. With None the mask is there.
     """
 
     def answer(q, k, v, attend_current):
@@ -972,8 +976,10 @@ def _softmax(q, k, v, attend_current):
 def _by_products(left):
     """Make a wrong answer (a function) to the exercise ``attend``.
 
-    The exercise asks for stick-breaking attention outputs. The weights are β times
-    ``left(1 − β)``. β are the fractions of the visible keys, and 0 for all other keys.
+    The exercise asks for stick-breaking attention outputs. In the wrong answer, the
+    weights are β times ``left(1 − β)``, which replaces the part of the stick that
+    nearer keys leave. β, ``[tokens, tokens]``, are the fractions that the visible keys
+    take, and 0 for all other keys.
     """
 
     def answer(q, k, v, attend_current):

@@ -51,7 +51,7 @@ class Match:
 
     ``variant`` is the configuration. ``libraries`` maps a library's name to a function
     that prepares the library's attention with the encoding's parameters. ``causal``
-    says whether that attention is causal.
+    says whether the libraries' attention is causal.
     """
 
     variant: Variant
@@ -104,10 +104,12 @@ def draw(
 ) -> tuple[Encoding, Tokens]:
     """Return an encoding module with random parameters, and tokens with random q, k, v.
 
-    ``name`` is a key of ``MATCHES``, which has the encoding's configuration.
+    ``name`` is a key of ``MATCHES``, which has the encoding's configuration. q, k and v
+    are ``[1, heads, length, d]``.
 
-    Scaled inner products and all parameters have standard deviation 1, except for a
-    projection's weights, where it is one over the root of the projection's width.
+    Parameters and scaled inner products of queries and keys have standard deviation 1,
+    except for a projection's weights, where it is one over the root of the projection's
+    width.
     """
     match = MATCHES[name]
     encoding = CATALOG[name].make(match.variant, d=d, heads=heads, tokens=length)
@@ -169,7 +171,9 @@ def exact_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return indices of evenly spread queries, and their exact attention outputs.
 
-    The outputs are those of the NumPy reference implementation.
+    The outputs ``[heads, queries, d]`` are computed by the NumPy reference
+    implementation of the encoding ``name``, with the parameters of the module
+    ``encoding``.
     """
     entry, options = CATALOG[name], MATCHES[name].variant
     heads, length, d = tokens.q.shape[1:]
@@ -195,7 +199,8 @@ def exact_rows(
 def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
     """Return the relative error (Euclidean norm) of attention outputs at ``rows``.
 
-    ``rows`` are indices of queries, ``exact`` their exact outputs.
+    ``out`` are the outputs of all queries, ``[1, heads, tokens, d]``; ``rows`` are
+    indices of queries, ``exact`` their exact outputs.
     """
     error = to_numpy(out[0][:, rows]) - exact
     return float(np.linalg.norm(error) / np.linalg.norm(exact))
@@ -208,8 +213,9 @@ def refusals(
     """Return the reasons why libraries cannot be compared, by the library's name.
 
     A library cannot be compared if it is missing, or if it agrees with the reference
-    implementation in fewer than half of the digits of float32. ``libraries`` maps names
-    to functions that prepare a library's attention with the encoding's parameters.
+    implementation in fewer than half of the digits of float32; other libraries have no
+    entry. ``name`` is the encoding's; ``libraries`` maps the libraries' names to
+    functions that prepare their attention with the encoding's parameters.
     """
     encoding, tokens = draw(name, **CHECKED, device=device)
     rows, exact = exact_rows(name, encoding, tokens)

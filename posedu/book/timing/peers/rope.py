@@ -29,9 +29,10 @@ FARTHEST = 2**20  # the error of a table is measured below this position
 class Peer:
     """A published library's RoPE for one head dimension.
 
-    ``layout`` says which features the library pairs. ``table`` returns cosines and
-    sines of positions, in float32. ``prepare`` takes q and k, makes the tables, and
-    returns a function that rotates q and k.
+    ``layout`` says which features the library pairs: ``"half"`` or ``"interleaved"``.
+    ``table`` is a function that returns cosines and sines of the positions that it is
+    given, in float32. ``prepare`` is a function that takes q and k, makes the tables,
+    and returns a function that rotates q and k.
     """
 
     layout: str
@@ -94,7 +95,10 @@ LIBRARIES: dict[str, Callable[[int, torch.device], Peer]] = {
 
 
 def _missing(device: torch.device) -> dict[str, str]:
-    """Return the import error of each library that cannot be imported, by library."""
+    """Return the import error of each library that cannot be imported, by library.
+
+    The dict is empty if all libraries are installed.
+    """
     reasons = {}
     for library, make in LIBRARIES.items():
         try:

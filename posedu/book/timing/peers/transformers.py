@@ -20,7 +20,7 @@ KERNELS = ("sdpa", "eager")  # the library's own names, its default first
 
 
 class Given(nn.Module):
-    """Replacement of a projection in a library's module; it returns a given tensor."""
+    """Module in place of a projection in a library's attention; returns ``tensor``."""
 
     def __init__(self, tensor: Tensor):
         super().__init__()
@@ -90,8 +90,8 @@ def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute wav2vec2-BERT's attention with Shaw's vectors.
 
     They are in a dict under the library's kernels ``"sdpa"`` and ``"eager"``. The
-    relative vectors of keys are those of ``encoding``; wav2vec2-BERT has none of
-    values.
+    relative vectors for keys are the vectors of ``encoding``; wav2vec2-BERT has no
+    relative vectors for values.
     """
     from transformers import Wav2Vec2BertConfig
     from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as library
@@ -237,7 +237,9 @@ def _by_head(flat: Tensor, heads: int) -> Tensor:
 def _causal(config: Any, x: Tensor, kernel: str) -> Tensor | None:
     """Return a causal mask as transformers makes it, once for all layers of a model.
 
-    The mask is None if the kernel needs none.
+    ``config`` is the model's configuration in transformers, ``x`` the tokens ``[batch,
+    tokens, width]``. The mask is None if the kernel (``"sdpa"`` or ``"eager"``) needs
+    none.
     """
     from transformers.masking_utils import create_causal_mask
 

@@ -3,8 +3,8 @@
 Each function takes our encoding module and the tokens, which hold queries, keys and
 values. It returns functions without arguments that compute the library's attention, by
 the library's kernel: ``"flash"`` or ``"eager"``. The library makes its bias in every
-layer, except for ALiBi's, which it caches. Logits are scaled as ours are, by the
-library's own keyword.
+layer, except for ALiBi's bias, which it caches. Logits have the same scale as in
+posedu, by the library's own keyword.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,8 @@ def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute x-transformers' attention with T5's bias.
 
-    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The bias is that
-    of causal attention, with the table of ``encoding``.
+    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The bias is T5's
+    bias of causal attention, with the table of ``encoding``.
     """
     from x_transformers.x_transformers import RelativePositionBias
 
@@ -74,8 +74,9 @@ def _calls_with_bias(
 ) -> dict[str, Run]:
     """Return functions that compute x-transformers' causal attention with a bias.
 
-    They are in a dict under the kernels ``"flash"`` and ``"eager"``. Every call calls
-    ``bias``, which returns the bias of all logits.
+    They are in a dict under the kernels ``"flash"`` and ``"eager"``. Every call of one
+    of them calls ``bias``, which returns a tensor to add to the logits. ``encoding`` is
+    posedu's module, which gives the scale of the logits.
     """
     from x_transformers.attend import Attend
 
