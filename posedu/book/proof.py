@@ -276,7 +276,10 @@ def _entries(value: Any) -> list[sp.Expr]:
 
 
 def _expression(value: Any) -> sp.Expr:
-    """Convert a value to a SymPy expression; refuse strings, which SymPy would run."""
+    """Convert a value to a SymPy expression; refuse strings, which SymPy would run.
+
+    A string, or another value that SymPy does not know, raises TypeError.
+    """
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:

@@ -56,7 +56,10 @@ def holds(sign: str, left: Any, right: Any) -> bool:
 
 
 def evaluate(node: Tree | Token, table: Table) -> Any:
-    """Return the value of a syntax-tree node; ``table`` has the values of symbols."""
+    """Return the value of a syntax-tree node; ``table`` has the values of symbols.
+
+    The value is a number, a SymPy expression, a matrix, or a sequence or function.
+    """
     if isinstance(node, Token):
         return _factor(Tree("factor", [node]), table)
     if node.data in _MEANINGS:

@@ -57,8 +57,9 @@ def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
 def locate(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
     """Return a reply that unexplained results are nearly right, or wrong in one region.
 
-    A region is, for example, the diagonal of a matrix. The reply is an empty string if
-    the results are neither.
+    ``given`` and ``wanted`` are the learner's and the right results for all test
+    inputs. A region is, for example, the diagonal of a matrix. The reply is an empty
+    string if the results are neither.
     """
     found = Diagnosis(exercise, given, wanted)
     return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
@@ -303,7 +304,7 @@ class Diagnosis:
         """Return a reply on the region of the results that has all wrong numbers.
 
         A region is, for instance, the diagonal or the last row. The reply is an empty
-        string if there is no such region.
+        string if the wrong numbers are in no one region.
         """
         pairs, tolerance = self._plain_pairs(), self.exercise.tolerance
         for name, mask in REGIONS if pairs else ():
@@ -396,7 +397,7 @@ def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any
 def _is_whole(x: Array) -> bool:
     """Return whether an array has numbers for which "one too many" is a likely slip.
 
-    These are integers, floats, and those SymPy numbers that are integers.
+    These numbers are integers, floats, and SymPy numbers that are integers.
     """
     return x.dtype.kind == "i" or all(getattr(e, "is_integer", False) for e in x.flat)
 

@@ -78,8 +78,9 @@ METHOD = (
 class Text:
     """A text as character numbers (indices in ``KNOWN``), with a checksum.
 
-    ``training`` is the training text, ``testing`` has a tensor for each test file, and
-    ``digest`` are the first 12 hex digits of the SHA-256 of all files.
+    ``training``, [characters], is the training text, ``testing`` has a tensor for each
+    test file, and ``digest`` are the first 12 hex digits of the SHA-256 of all files.
+    Characters that are not in ``KNOWN`` share one more number.
     """
 
     training: Int[Tensor, "characters"]
@@ -91,8 +92,8 @@ class Text:
 def standard_library() -> Text:
     """Return the text of Python's standard library: source of modules, no packages.
 
-    The checksum of a file's name decides whether the file is for testing, which one
-    file in eight is.
+    A file is for testing or for training by the checksum of the file's name; about one
+    file in eight is for testing.
     """
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(
@@ -114,7 +115,8 @@ def standard_library() -> Text:
 class Settings:
     """Model sizes and training settings that all runs (single trainings) share.
 
-    ``length`` is the training length in characters, ``d`` the head dimension, ``decay``
+    ``steps`` is the number of training steps, ``batch`` the number of windows in each,
+    ``length`` the training length in characters, ``d`` the head dimension, ``decay``
     the weight decay, ``tested`` the number of test windows, and ``text`` the checksum
     of the text.
     """
@@ -136,7 +138,10 @@ class Settings:
 
 
 def text_of(settings: Settings) -> Text:
-    """Return the text; raise ValueError if its checksum is not that of the settings."""
+    """Return the text; raise ValueError if the text has not the settings' checksum.
+
+    The text is :func:`standard_library`, which differs between versions of Python.
+    """
     text = standard_library()
     if settings.text != text.digest:
         raise ValueError(
@@ -160,7 +165,10 @@ class Condition:
     later: Callable[[Settings, Encoding], Encoding] | None = None
 
     def layers(self, settings: Settings) -> Iterator[Encoding]:
-        """Yield the encoding of the first layer, the second, and so on without end."""
+        """Yield the encoding of the first layer, the second, and so on without end.
+
+        The encodings are made for models of the ``settings``.
+        """
         first = self.make(settings)
         yield first
         while True:
@@ -170,8 +178,8 @@ class Condition:
 def _rows(s: Settings) -> int:
     """Return the number of rows of a learned position table, one for each position.
 
-    It is enough for the longest test length. Rows beyond the training length stay
-    untrained.
+    ``s`` are the settings. The rows are enough for the longest test length; rows beyond
+    the training length stay untrained.
     """
     return MULTIPLES[-1] * s.length
 
@@ -341,8 +349,9 @@ class Result(Runs):
     def chosen(self) -> float | None:
         """Return the learning rate with the fewest mean bits at the training length.
 
-        Only the runs on the seeds of :data:`CHOOSING` count. ``None`` while the
-        candidates have been run with different encodings or seeds.
+        Only the runs on the seeds of :data:`CHOOSING` count. ``None`` if there are no
+        such runs, or while the candidates have been run with different encodings or
+        seeds.
         """
         near = str(self.settings.length)
         found: dict[float, dict[tuple, float]] = {rate: {} for rate in RATES}
@@ -354,7 +363,11 @@ class Result(Runs):
         return min(RATES, key=lambda rate: np.mean([*found[rate].values()]))
 
     def reported(self) -> list[Run]:
-        """Return the runs with the chosen rate on reported seeds, by rising seed."""
+        """Return the runs with the chosen rate on reported seeds, by rising seed.
+
+        Reported are the seeds that are not in :data:`CHOOSING`. While no rate is
+        chosen, the list is empty.
+        """
         rate = self.chosen()
         runs = [r for r in self.runs if r.rate == rate and r.seed not in CHOOSING]
         return sorted(runs, key=lambda run: run.seed)
@@ -373,12 +386,15 @@ class Result(Runs):
         return not self.interrupted and same
 
     def bits(self, encoding: str, length: int) -> Float[np.ndarray, "seeds"]:
-        """Return bits per character of one encoding at one length, by rising seed."""
+        """Return bits per character of one encoding at one length, by rising seed.
+
+        Only reported runs count; the array is empty if the encoding has none.
+        """
         of = [run for run in self.reported() if run.encoding == encoding]
         return np.array([run.bits[str(length)] for run in of])
 
     def encodings(self) -> list[str]:
-        """Return the reported encodings, in the order of :data:`ALL`."""
+        """Return the names of encodings with reported runs, in :data:`ALL`'s order."""
         trained = {run.encoding for run in self.reported()}
         return [name for name in ALL if name in trained]
 
@@ -396,7 +412,8 @@ class Result(Runs):
 def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
     """Format bits per character of all seeds as text: mean ± half of the interval.
 
-    The interval is Student's t interval at 95 %. One seed gives its value alone.
+    ``values`` has a number for each seed. The interval is Student's t interval at 95 %.
+    One seed gives its value alone.
     """
     if len(values) < 2:
         return f"{values.mean():.3f}"
@@ -410,7 +427,7 @@ def training_windows(
     """Yield each training step's batch of windows from random places in the text.
 
     A window has one character more than the training length: all but the last are
-    inputs, all but the first are labels.
+    inputs, all but the first are labels. ``seed`` fixes the places.
     """
     generator = torch.Generator().manual_seed(seed)
     window = torch.arange(settings.length + 1)
@@ -425,7 +442,14 @@ def test_windows(
 ) -> Int[Tensor, "windows characters"]:
     """Return the test windows, each of the longest length and within one test file.
 
-    Every start in every file that is long enough is equally likely.
+    Every start in every file of ``text`` that is long enough is equally likely;
+    ``seed`` fixes the choice. A window has one character more than the longest length,
+    the last label.
+
+    Raises
+    ------
+    ValueError
+        No test file is long enough.
     """
     width = MULTIPLES[-1] * settings.length + 1
     windows = [f.unfold(0, width, 1) for f in text.testing if len(f) >= width]
@@ -449,7 +473,11 @@ def test_windows(
 def fit(
     model: nn.Module, text: Text, settings: Settings, rate: float, seed: int
 ) -> float:
-    """Train the model; return the mean loss of the last tenth of the steps, in bits."""
+    """Train the model; return the mean loss of the last tenth of the steps, in bits.
+
+    The training windows are from ``text``, and ``seed`` fixes them; ``rate`` is the
+    learning rate.
+    """
     optimizer, schedule = optimization(
         model, rate=rate, decay=settings.decay, steps=settings.steps
     )
@@ -474,7 +502,8 @@ def test(
 ) -> tuple[float, float]:
     """Return the model's bits per character and its accuracy on test windows.
 
-    The model sees ``length`` characters; the last ``asked`` predictions count.
+    The model sees ``length`` characters of each window; only the predictions of the
+    last ``asked`` characters count.
     """
     shown, next_ones = windows[:, -length - 1 : -1], windows[:, -asked:]
     logits = torch.cat([model(part)[:, -asked:] for part in shown.split(1)])
@@ -483,7 +512,10 @@ def test(
 
 
 def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
-    """Train a model with one encoding, learning rate and seed; test at every length."""
+    """Train a model with one encoding, learning rate and seed; test at every length.
+
+    ``rate`` is the learning rate, ``encoding`` a name in :data:`ALL`.
+    """
     start = time.perf_counter()
     text = text_of(settings)
     windows = test_windows(text, settings, seed)
@@ -523,8 +555,9 @@ class RateExperiment(Experiment):
     ) -> None:
         """Raise an error if training cannot start with these settings and names.
 
-        The chosen names must exist, and one of them must be in ``choosing``. The text
-        must have the checksum that is in the settings.
+        ``chosen`` maps "encodings" or "models" to the names chosen for training. The
+        names must exist, and one of them must be in ``choosing``. The text must have
+        the checksum that is in the settings.
         """
         super().require_trainable(settings, chosen)
         text_of(settings)
@@ -540,7 +573,9 @@ class RateExperiment(Experiment):
     ) -> Iterator[list[tuple]]:
         """Yield two lists of jobs: to choose the learning rate, then with this rate.
 
-        A job is a tuple (rate, name, seed) for one training.
+        A job is a tuple (rate, name, seed) for one training. ``result`` has the
+        finished runs, ``seeds`` is the number of reported seeds, and ``chosen`` maps
+        "encodings" or "models" to the names chosen for training.
         """
         (names,) = chosen.values()
         choosing = [name for name in names if name in self.choosing]

@@ -175,8 +175,8 @@ def rates(result: Result) -> Table:
 def length_cost(result: Result) -> Table:
     """Return a table of the bits per character that longer texts add, by encoding.
 
-    Its last columns say whether the encoding holds, loses or breaks at the longest
-    length, as measured here and as published (``REPORTED``).
+    The table's last columns say whether the encoding holds, loses or breaks at the
+    longest length, as measured here and as published (``REPORTED``).
     """
     near, *longer = result.lengths()
     names = [name for name in result.encodings() if name in CONDITIONS]
@@ -249,9 +249,9 @@ def expectations(result: Result) -> Table:
 def significant_differences(result: Result) -> Table:
     """Return a table that lists, for each encoding, the significantly worse ones.
 
-    It lists encodings by their numbers in the first column, separately for the shortest
-    and for the longest length. The intervals of one length hold together with 95 %. A
-    difference is significant if its interval excludes 0 and its mean exceeds
+    The table lists encodings by their numbers in the first column, separately for the
+    shortest and for the longest length. All intervals of one length hold together with
+    95 %. A difference is significant if its interval excludes 0 and its mean exceeds
     ``NOTICED``.
     """
     names = [name for name in result.encodings() if name in CONDITIONS]
@@ -274,7 +274,12 @@ def significant_differences(result: Result) -> Table:
 def significantly_worse(
     result: Result, names: Sequence[str], length: int
 ) -> dict[str, list[str]]:
-    """Return, for each encoding, the encodings that need significantly more bits."""
+    """Return, for each encoding, the encodings that need significantly more bits.
+
+    ``names`` are the encodings to compare, ``length`` is the test length. A difference
+    is significant if its interval excludes 0 and its mean exceeds ``NOTICED``; the list
+    of an encoding is empty if there is none.
+    """
     values = {name: result.bits(name, length) for name in names}
     found: dict[str, list[str]] = {name: [] for name in names}
     for (a, b), gap in gaps(values, interval, unit=1.0).items():

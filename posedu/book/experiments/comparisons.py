@@ -25,7 +25,7 @@ POINT = 0.01  # one percentage point of an accuracy
 class Gap:
     """Difference of two encodings: mean over paired seeds, half-width of its interval.
 
-    Differences of accuracies are in percentage points, others in their own unit.
+    Differences of accuracies are in percentage points, differences of bits in bits.
     """
 
     mean: float
@@ -43,7 +43,8 @@ class Gap:
     ) -> "Gap":
         """Return the difference ``one`` minus ``other`` of values paired by seed.
 
-        The difference is divided by ``unit``, by default a percentage point.
+        ``interval`` returns mean and half-width of an interval of the ``level``. The
+        difference is divided by ``unit``, by default a percentage point.
 
         Raises
         ------
@@ -68,7 +69,8 @@ class Gap:
     def verdict(self) -> str:
         """Verdict on the expectation that the first encoding is above the second.
 
-        It is "reproduced", "contradicted" or "undecided".
+        "undecided" if the interval includes 0, otherwise "reproduced" if the mean is
+        above 0 and "contradicted" if below.
         """
         if not self.is_significant():
             return "undecided"
@@ -84,9 +86,10 @@ def gaps(
 ) -> dict[tuple[str, str], Gap]:
     """Return the difference of every pair of encodings, first minus second.
 
-    ``values`` has, for each encoding, one measured value for each seed. All intervals
-    hold together with ``level``: some of many intervals miss by chance, so the interval
-    of each of n pairs has the level 1 − (1 − level) / n (Bonferroni).
+    ``values`` has, for each encoding, one measured value for each seed. Differences are
+    divided by ``unit``, by default a percentage point. All intervals hold together with
+    ``level``: some of many intervals miss by chance, so the interval of each of n pairs
+    has the level 1 − (1 − level) / n (Bonferroni).
 
     Raises
     ------

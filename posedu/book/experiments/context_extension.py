@@ -106,9 +106,10 @@ def _rope(
 
 
 def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
-    """Return the encoding with logits times ln n/ln L from n > L tokens on.
+    """Return the encoding with logits times ln n/ln L for queries with n > L keys.
 
-    L is the training length; ``over`` is the RoPE that is applied too, if any.
+    L is the training length in the settings ``s``; ``over`` is the RoPE that is applied
+    too, or None for no RoPE.
     """
     return LogN(
         growth="floor",
@@ -165,10 +166,11 @@ def encodings(
 ) -> Iterator[Encoding]:
     """Yield the encoding of each layer of a model, extended by a method.
 
-    ``model`` is "rope" or "windows", ``method`` a name in :data:`METHODS`, and
-    ``factor`` says how many times as long as in training texts become. Layers of the
-    model "windows" alternate: RoPE in windowed layers, no encoding in global-attention
-    layers. The method "log-n" multiplies the logits of the latter by a temperature.
+    ``model`` is "rope" or "windows", ``method`` a name in :data:`METHODS`, ``factor``
+    says how many times as long as in training texts become, and ``length`` is the test
+    length. Layers of the model "windows" alternate: RoPE in windowed layers, no
+    encoding in global-attention layers. The method "log-n" multiplies the logits of the
+    global-attention layers by a temperature.
     """
     extended = METHODS[method].make(settings, factor, length)
     if model == "windows":
@@ -268,8 +270,8 @@ class Result(characters.Result):
     def values(self, model: str, what: str) -> Float[np.ndarray, "seeds"]:
         """Return the bits per character of one measurement, one number for each seed.
 
-        ``what`` is the measurement's name by :func:`label`, or the training length as
-        text.
+        ``model`` is the model's name, ``what`` the measurement's name by :func:`label`,
+        or the training length as text.
         """
         runs = [run for run in self.reported() if run.encoding == model]
         return np.array([run.bits[what] for run in runs])
@@ -305,8 +307,9 @@ def extended_bits(
 ) -> dict[str, float]:
     """Return the bits per character of every method and factor, by :func:`label`.
 
-    ``trained`` is the trained model of the name ``model``, and ``rate`` its learning
-    rate. At each factor, it is tested untuned and tuned.
+    ``trained`` is the trained model of the name ``model``, ``text`` is the text for
+    tuning, ``windows`` are the test windows, and ``rate`` is the learning rate. At each
+    factor, the model is tested untuned and tuned.
     """
     asked = settings.length // 2
     state = trained.state_dict()
@@ -344,7 +347,8 @@ def extended_bits(
 def run(rate: float, model: str, seed: int, settings: Settings) -> Run:
     """Train one model with one seed and test it with every extension method.
 
-    A seed that chooses the learning rate is tested at the training length only.
+    ``rate`` is the learning rate, ``model`` a name in :data:`MODELS`. A seed that
+    chooses the learning rate is tested at the training length only.
     """
     start = time.perf_counter()
     text = text_of(settings)

@@ -151,7 +151,8 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
     """Yield (expectation, factor, gap) for each expectation at each longer length.
 
     ``factor`` is the test length over the training length. The gap is the bits per
-    character of the condition expected to be worse, minus those of the other condition.
+    character of the condition expected to be worse, minus the bits per character of the
+    other condition.
     """
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
@@ -201,7 +202,10 @@ def shown_conditions() -> list[Condition]:
 
 
 def title(condition: Condition) -> str:
-    """Return the title of a condition (a model and a method), for example "YaRN"."""
+    """Return the title of a condition (a model and a method), for example "YaRN".
+
+    For the model "rope" this is the title of the method alone.
+    """
     model, method = condition
     if model == "rope":
         return METHODS[method].title

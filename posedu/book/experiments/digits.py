@@ -88,8 +88,8 @@ SHIFTS: Mapping[str, tuple[float, float]] = MappingProxyType(
 class Settings:
     """Sizes and training settings of all runs (single trainings).
 
-    ``d`` is the head dimension, ``block`` the size of LieRE's and ComRoPE's blocks of
-    features, and ``decay`` the weight decay.
+    ``d`` is the head dimension, ``block`` the number of features in one of LieRE's and
+    ComRoPE's blocks, ``rate`` the learning rate, and ``decay`` the weight decay.
     """
 
     epochs: int = 60
@@ -120,7 +120,10 @@ class LearnedTable(Encoding):
         x: Float[Tensor, "batch tokens d_model"],
         positions: Float[Tensor, "rows tokens 2"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Add to ``x`` the learned vector of each position, interpolated."""
+        """Add to ``x`` each position's learned vector, interpolated between pixels.
+
+        ``positions`` are pixel indices (x, y), which need not be whole numbers.
+        """
         from_center = (2 * positions / (SIDE - 1) - 1).to(x.dtype)
         entries = functional.grid_sample(
             self.entries.to(x.dtype).expand(len(positions), -1, -1, -1),
@@ -176,7 +179,11 @@ class Condition:
     def positions(
         self, pixels: Float[Tensor, "tokens 2"], shift: Sequence[float] = (0.0, 0.0)
     ) -> Float[Tensor, "tokens+1 2"]:
-        """Return coordinates of class token and pixels, shifted by ``shift``."""
+        """Return coordinates of class token and pixels, shifted by ``shift``.
+
+        ``pixels`` are the pixels' (x, y) and ``shift`` is (x, y), both in training
+        pixels.
+        """
         class_token = pixels.new_full((1, 2), self.class_at)
         coordinates = torch.cat((class_token, (pixels + self.start) / self.unit))
         return coordinates + pixels.new_tensor(shift) / self.unit
@@ -186,7 +193,8 @@ class Condition:
     ) -> Float[Tensor, "tokens 2"]:
         """Return randomly perturbed pixel positions for one training batch.
 
-        The position of the class token is unchanged.
+        ``positions`` are the coordinates of the class token, which stay unchanged, and
+        of the pixels; ``generator`` draws the perturbations.
         """
         perturbed = perturb(
             positions[1:],
@@ -290,8 +298,9 @@ ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **FURTHER})
 def pixels(width: int, height: int, rule: str) -> Float[Tensor, "tokens 2"]:
     """Return an image's pixel positions (x, y), row by row, in training pixels.
 
-    ``"interpolated"``: the image covers the area of a training image.
-    ``"extrapolated"``: its pixels are one training pixel apart, so it covers more.
+    The image has ``width`` × ``height`` pixels. The ``rule`` ``"interpolated"``: the
+    image covers the area of a training image. ``"extrapolated"``: the image's pixels
+    are one training pixel apart, so a larger image covers more.
     """
     require_choice("rule", rule, ("interpolated", "extrapolated"))
     if rule == "extrapolated":
@@ -327,7 +336,8 @@ class TinyViT(nn.Module):
     ) -> Float[Tensor, "batch classes"]:
         """Return the logits of the classes for every image.
 
-        The first position belongs to the class token.
+        ``positions`` are the coordinates of the class token, the first one, and of the
+        pixels, row by row.
         """
         x = self.pixel(images.flatten(1)[..., None])
         x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)
@@ -383,7 +393,9 @@ class Result(Runs):
         return [name for name in ALL if any(r.encoding == name for r in self.runs)]
 
     def among(self, encodings: Iterable[str]) -> "Result":
-        """Return a result with the given encodings and the seeds that all of them have.
+        """Return a result with the runs of the given encodings on their common seeds.
+
+        Common seeds are those on which all of these encodings were trained.
 
         Raises
         ------
@@ -414,9 +426,10 @@ def interval(
 ) -> tuple[float, float]:
     """Return mean and half-width of the t interval, for seeds whose data overlap.
 
-    Training sets of different seeds overlap, so the variance of the mean is not s²/n.
-    It is taken as s² (1/n + test/train), after Nadeau and Bengio (2003). For the
-    difference of two encodings, give the differences of their paired values.
+    The interval has the confidence ``level``. Training sets of different seeds overlap,
+    so the variance of the mean is not s²/n. It is taken as s² (1/n + test/train), after
+    Nadeau and Bengio (2003). For the difference of two encodings, give the differences
+    of their paired values.
     """
     return runs.interval(values, level, overlap=1 / (FOLDS - 1))
 
@@ -427,7 +440,11 @@ def split(
     tuple[Float[Tensor, "train 8 8"], Int[Tensor, "train"]],
     tuple[Float[Tensor, "test 8 8"], Int[Tensor, "test"]],
 ]:
-    """Return the training and the test set of a seed: images in [−1, 1], labels."""
+    """Return the training and the test set of a seed: images in [−1, 1], labels.
+
+    One of ``FOLDS`` parts of the data, about equally large, is the test set; the seed
+    fixes the shuffling and the part.
+    """
     digits = load_digits()
     images = torch.from_numpy(digits.images).float() / 8 - 1
     labels = torch.from_numpy(digits.target).long()
@@ -440,7 +457,7 @@ def split(
 def build(condition: Condition, settings: Settings, seed: int) -> TinyViT:
     """Return an untrained model whose layers have the condition's encoding.
 
-    All weights but the encoding's depend on the settings and the seed alone.
+    All weights except the encoding's depend on the settings and the seed alone.
     """
     torch.manual_seed(seed)
     encodings = [condition.make(settings) for _ in range(settings.layers)]
@@ -458,7 +475,8 @@ def fit(
 ) -> float:
     """Train the model; return the mean loss of the training images after the last step.
 
-    Pixel coordinates may be perturbed in training, but not for this loss.
+    Pixel coordinates may be perturbed in training, but not for this loss. ``seed``
+    fixes the order of the images and the perturbations.
     """
     optimizer, schedule = optimization(
         model,
@@ -487,7 +505,10 @@ def logits_of(
     images: Float[Tensor, "test height width"],
     positions: Float[Tensor, "tokens 2"],
 ) -> Float[Tensor, "test classes"]:
-    """Return the model's logits of every image, computed in the model's dtype."""
+    """Return the model's logits of every image, computed in the model's dtype.
+
+    ``positions`` are the coordinates of the class token and of the pixels.
+    """
     images = images.to(model.class_token.dtype)
     return torch.cat([model(batch, positions) for batch in images.split(64)])
 
@@ -503,7 +524,12 @@ def resample(
 def shift_changes(
     model: TinyViT, condition: Condition, images: Float[Tensor, "test 8 8"]
 ) -> tuple[Float[Tensor, "test classes"], dict[str, Float[Tensor, "test classes"]]]:
-    """Return float64 logits at unshifted positions, and how each shift changes them."""
+    """Return float64 logits at unshifted positions, and how each shift changes them.
+
+    ``condition`` is the model's encoding, and ``images`` are test images. The changes
+    are shifted minus unshifted logits, by the names of :data:`SHIFTS`. The model is
+    converted to float64.
+    """
     model = model.double()
     here = pixels(SIDE, SIDE, "interpolated")
     logits = logits_of(model, images, condition.positions(here))
@@ -514,7 +540,10 @@ def shift_changes(
 
 
 def run(encoding: str, seed: int, settings: Settings) -> Run:
-    """Train one encoding with one seed; test at every resolution and shift."""
+    """Train one encoding with one seed; test at every resolution and shift.
+
+    ``encoding`` is a name in :data:`ALL`.
+    """
     start = time.perf_counter()
     condition = ALL[encoding]
     (images, labels), (test_images, test_labels) = split(seed)

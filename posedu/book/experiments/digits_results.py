@@ -33,7 +33,10 @@ LEFT_EDGE = 2e-17  # where a change of exactly 0 is drawn
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim that one encoding is above another at a resolution (``view``)."""
+    """A paper's claim that one encoding is above another at a resolution (``view``).
+
+    ``source`` is the paper; ``better`` and ``worse`` are names of encodings.
+    """
 
     source: str
     better: str
@@ -296,7 +299,7 @@ def _along_the_raster(result: Result) -> str:
     """Return a caption's sentence on FoPE's accuracy at two larger image sizes.
 
     Images of 12 × 8 have new pixels between the trained columns, images of 16 × 16 also
-    between the rows. The sentence is empty if FoPE was not trained.
+    between the rows. If FoPE was not trained, ''.
     """
     if "fope" not in result.encodings():
         return ""
@@ -334,7 +337,12 @@ def _gaps(result: Result, view: str) -> dict[tuple[str, str], Gap]:
 def _changes(
     result: Result, name: str, shifts: tuple[str, ...] = tuple(SHIFTS)
 ) -> list[float]:
-    """Return the largest change of a logit over the largest logit, by run and shift."""
+    """Return one encoding's largest logit changes over its largest logit.
+
+    There is a number for each run and each of the ``shifts`` (names of coordinate
+    shifts; default: all). ``name`` is the encoding's name; the list is empty if it was
+    not trained.
+    """
     return [
         run.logit_change[shift] / run.largest_logit
         for run in result.runs

@@ -65,7 +65,9 @@ def needles(batch: int, length: int, trained: int, generator: torch.Generator) -
 
     Tokens below ``LETTERS`` are letters, the others are marks.
 
-    Only the last tokens, the marks that ask, have labels.
+    Both tensors are [batch, length]. Only the last tokens, the marks that ask, have
+    labels; all other labels are ``IGNORED``. ``trained``, the training length, changes
+    nothing here.
     """
     for name, value in (("batch", batch), ("length", length), ("trained", trained)):
         require_dimension(name, value, 1)
@@ -170,7 +172,10 @@ def _model(model: str, settings: Settings, seed: int, **how: object) -> Model:
 
 
 def run(model: str, seed: int, settings: Settings) -> Run:
-    """Train a model with one seed; test each extension method at every length."""
+    """Train a model with one seed; test each extension method at every length.
+
+    ``model`` is a name in :data:`MODELS`.
+    """
     start = time.perf_counter()
     trained = _model(model, settings, seed)
     loss = fit(trained, TASK, settings, seed)

@@ -35,7 +35,8 @@ def finished_runs(
     """Yield a run (the result of one training) for each job, in any order.
 
     ``make`` returns the run from the arguments in the job; provenance (date, device,
-    commit, versions) is added to the run.
+    commit, versions) is added to the run. ``libraries`` are the names of the packages
+    whose versions are recorded, besides those that are always recorded.
 
     ``processes`` jobs run at a time on this machine, a single one in this process. With
     ``dask``, the address of a scheduler, they run on all workers of its cluster.
@@ -69,7 +70,9 @@ def _runs_of_cluster(
 ) -> Iterator[Any]:
     """Yield the runs that the workers of a Dask cluster make, as they finish.
 
-    The scheduler repeats the jobs of a worker that is lost.
+    ``address`` is the address of the cluster's scheduler, ``make`` returns a run from
+    the arguments in a job, and ``libraries`` are recorded with their versions. The
+    scheduler repeats the jobs of a worker that is lost.
     """
     with _connection(address) as client:
         from distributed import as_completed
@@ -89,7 +92,11 @@ def _runs_of_cluster(
 
 @contextmanager
 def _connection(address: str) -> Iterator[Any]:
-    """Connect to a Dask scheduler, and drop unfinished jobs when the block ends."""
+    """Connect to a Dask scheduler; drop unfinished jobs when the ``with`` block ends.
+
+    The block gets the client. ImportError without the package ``distributed``; OSError
+    if no scheduler answers at the ``address``.
+    """
     try:
         from distributed import Client
     except ImportError as error:
@@ -114,8 +121,9 @@ def _run_on_one_thread(
 ) -> Any:
     """Return the run of one job, made on one thread, with its provenance.
 
-    A process with this function in its main thread ignores SIGINT; the process that
-    waits for the job handles it.
+    ``make`` returns the run from the arguments in the ``job``; ``libraries`` are
+    packages whose versions the provenance has. A process with this function in its main
+    thread ignores SIGINT; the process that waits for the job handles it.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -128,14 +136,17 @@ def _run_on_one_thread(
 def _provenance_of_process(libraries: tuple[str, ...]) -> dict[str, Any]:
     """Return the provenance (date, commit, …) of all runs that this process makes.
 
-    The provenance is found once: a later commit does not change the code that is
-    loaded.
+    ``libraries`` are packages whose versions the provenance has. The provenance is
+    found once: a later commit does not change the code that is loaded.
     """
     return _provenance(libraries)
 
 
 def _provenance(libraries: Sequence[str]) -> dict[str, Any]:
-    """Return a run's provenance: date, device, threads, commit, library versions."""
+    """Return a run's provenance: date, device, threads, commit, library versions.
+
+    ``libraries`` are the names of packages whose versions are recorded.
+    """
     made = provenance(torch.device("cpu"), 0, libraries)
     del made["seed"]
     return made

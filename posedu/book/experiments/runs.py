@@ -75,7 +75,7 @@ class Run:
 
     @property
     def key(self) -> tuple[str | int, ...]:
-        """Encoding and seed, which identify the run."""
+        """Encoding and seed, which together identify a run of an experiment."""
         return self.encoding, self.seed
 
     @property
@@ -119,7 +119,11 @@ class Runs(SavedTable):
 
     @property
     def complete(self) -> bool:
-        """Return whether all that was trained has the same seeds, with no interrupt."""
+        """Return whether all encodings were trained with the same seeds, uninterrupted.
+
+        Where a run has other parts than encoding and seed, such as a task, each
+        combination of them needs the same seeds. False without runs.
+        """
         seeds: dict[tuple, set] = {}
         for run in self.runs:
             seeds.setdefault(run.key[:-1], set()).add(run.seed)
@@ -137,7 +141,9 @@ class Runs(SavedTable):
 
     @classmethod
     def load(cls, path: str | Path) -> "Runs":
-        """Read a result file, also of posedu 0.2, where each run holds its provenance.
+        """Return the runs in the result file at ``path``, with the method and settings.
+
+        In a file of posedu 0.2 each run holds its provenance; such a file is read, too.
 
         Raises
         ------
@@ -171,7 +177,10 @@ class Runs(SavedTable):
 
     @classmethod
     def begin(cls, settings: Any, path: str | Path | None, method: str) -> "Runs":
-        """Return the result that the file holds, or an empty one without a file.
+        """Return the result in the file at ``path``, or an empty one without a file.
+
+        An empty result has the ``settings``, no runs, and ``method``, the text on how
+        the runs are made.
 
         Raises
         ------
@@ -187,7 +196,7 @@ class Runs(SavedTable):
         return result
 
     def save(self, path: str | Path) -> None:
-        """Write the result file, and keep runs that other processes have written since.
+        """Write the result file, and keep runs that other processes have written to it.
 
         The file is locked meanwhile, so that no process loses a run.
         """
@@ -237,8 +246,10 @@ class Runs(SavedTable):
 
         A job is the key of a run, such as encoding and seed; ``make`` returns the run
         from the key and the settings. Jobs run in ``processes`` of this machine, or on
-        the Dask cluster whose address is ``dask``. Progress is shown, and each finished
-        run is saved. An interrupt keeps the finished runs.
+        the Dask cluster whose address is ``dask`` (None: no cluster). Progress is
+        shown, and each finished run is saved to the file ``save_to`` (None: not saved).
+        The provenance of a run has the versions of the packages ``libraries``. An
+        interrupt keeps the finished runs.
         """
         finished = {run.key for run in self.runs}
         remaining = [
@@ -282,8 +293,8 @@ class Runs(SavedTable):
 def _with_provenance(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the fields of each run of a result file, ``made`` being the provenance.
 
-    In the file, ``made`` is an index in a list of provenances. In files of posedu 0.2
-    every run holds its provenance itself.
+    ``stored`` are the contents of the file. There, ``made`` is an index in a list of
+    provenances. In files of posedu 0.2 every run holds its provenance itself.
     """
     if "provenance" not in stored:
         yield from stored["runs"]
@@ -300,7 +311,11 @@ def _with_provenance(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _wrong_provenance(made: Any) -> Iterator[str]:
-    """Yield the names of the parts of a provenance that are missing or ill-typed."""
+    """Yield the names of the parts of a provenance that are missing or ill-typed.
+
+    ``made`` is the provenance, as read from a file. If it is no dict, the only name is
+    "provenance".
+    """
     if not isinstance(made, dict):
         yield "provenance"
         return
@@ -339,9 +354,9 @@ def interval(
 ) -> tuple[float, float]:
     """Return the mean over the seeds and the half-width of Student's t interval.
 
-    The variance of the mean is s² (1/n + ``overlap``); it is s²/n for seeds that share
-    no data. For the difference of two encodings, give the differences of their paired
-    values.
+    The interval has the confidence ``level``. The variance of the mean is s² (1/n +
+    ``overlap``); it is s²/n for seeds that share no data. For the difference of two
+    encodings, give the differences of their paired values.
     """
     from scipy import stats  # half a second, which other uses of this module save
 
@@ -353,7 +368,10 @@ def interval(
 
 
 def in_percent(values: Float[np.ndarray, "seeds"], interval: Interval) -> str:
-    """Format accuracies in percent: mean ± half-width, or the value of one seed."""
+    """Format accuracies in percent: mean ± half-width, or the value of one seed.
+
+    ``values`` are fractions of 1, and ``interval`` returns mean and half-width.
+    """
     if len(values) < 2:
         return f"{values.mean():.1%}"
     mean, half = interval(100 * values)
@@ -451,7 +469,10 @@ class Experiment:
     def require_trainable(
         self, settings: Any, chosen: Mapping[str, Sequence[str]]
     ) -> None:
-        """Raise unless all chosen names exist and training has at least one step."""
+        """Raise unless all chosen names exist and training has at least one step.
+
+        ``chosen`` maps each of the choices, such as "encodings", to the chosen names.
+        """
         for of, names in chosen.items():
             for name in names:
                 require_choice(of.removesuffix("s"), name, tuple(self.choices[of]))
@@ -464,12 +485,18 @@ class Experiment:
         """Yield lists of jobs; all runs of a list are finished before the next list.
 
         A job is a tuple for one training: a value of each of the choices, and a seed.
+        ``seeds`` is the number of reported seeds; ``chosen`` maps each of the choices,
+        such as "encodings", to the chosen names.
         """
         every = product(range(1, seeds + 1), *chosen.values())
         yield [(*names, seed) for seed, *names in every]
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
-        """Parse the command line, train what has no run yet, and print the results."""
+        """Parse the command line, train what has no run yet, and print the results.
+
+        ``arguments`` are the command's arguments; None takes those of this process. The
+        returned exit status is 0, or 130 after an interrupt.
+        """
         parser = argparse.ArgumentParser(
             prog=f"python -m {__package__}.{self.name.replace('-', '_')}",
             description=self.purpose,
@@ -508,7 +535,7 @@ class Experiment:
 
 
 def run_command(module: str) -> NoReturn:
-    """Run the command line of an experiment, given its module's name.
+    """Run the command line of an experiment, given its module's name, and exit.
 
     The module is imported by its name, by which other processes find its functions.
     """

@@ -92,7 +92,9 @@ def count(batch: int, length: int, trained: int, generator: torch.Generator) -> 
     Token 0 resets the count, 1 increments it, 2 … 6 are distractors.
 
     1/16 of ``trained`` tokens are resets and 1/4 increments; longer sequences have as
-    many of each in all. A count that would exceed the largest is reset instead.
+    many of each in all. A count that would exceed the largest is reset instead. Token
+    ids and labels are [``batch``, ``length``]; ``trained`` is the training length, and
+    ``generator`` draws the sequences.
     """
     _require_sizes(batch, length, trained)
     chance = torch.rand(batch, length, generator=generator) * length / trained
@@ -115,7 +117,9 @@ def copy(batch: int, length: int, trained: int, generator: torch.Generator) -> B
 
     Token 0 is a blank, 1 says that the copy begins, 2 and above are letters.
 
-    Every letter is asked for at the token before it.
+    Every letter is asked for at the token before it; all other labels are ``IGNORED``.
+    Token ids and labels are [``batch``, ``length``]; ``generator`` draws the sequences,
+    and ``trained``, the training length, changes nothing here.
     """
     _require_sizes(batch, length, trained)
     if length < 2 * COPIED:
@@ -147,7 +151,9 @@ def recall(
 
     Tokens below KEYS · VALUES write value token mod VALUES to key token div VALUES; the
     others read. The label of a reading is the value of the ``back``-th last writing to
-    its key, where there is one.
+    its key, where there is one; all other labels are ``IGNORED``. Token ids and labels
+    are [``batch``, ``length``]; ``generator`` draws the sequences, and ``trained``, the
+    training length, changes nothing here.
     """
     _require_sizes(batch, length, trained)
     shape = (batch, length)
@@ -167,7 +173,10 @@ def recall(
 
 
 def n_back(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Return sequences that ask for the value before the last, see :func:`recall`."""
+    """Return sequences for recall of the value before the last, by :func:`recall`.
+
+    Arguments and returned tensors as in :func:`recall`, with ``back`` = 2.
+    """
     return recall(batch, length, trained, generator, back=2)
 
 
@@ -203,7 +212,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding to compare, and the kernel (``route``) of attention with it."""
+    """An encoding to compare, and the attention kernel (``route``) used with it."""
 
     title: str
     make: Callable[[Settings], Encoding]
@@ -344,7 +353,12 @@ class Result(Runs):
 def _make_batch(
     task: Task, batch: int, length: int, trained: int, generator: torch.Generator
 ) -> Batch:
-    """Return a batch of a task; raise ValueError if it asks for no token."""
+    """Return a batch of a task; raise ValueError if the batch asks for no token.
+
+    ``batch`` is the number of sequences, ``length`` their length, ``trained`` the
+    training length; ``generator`` draws the sequences. Token ids and labels are [batch,
+    length].
+    """
     tokens, labels = task.make(batch, length, trained, generator)
     if (labels == IGNORED).all():
         raise ValueError(
@@ -355,7 +369,10 @@ def _make_batch(
 
 
 def fit(model: CausalModel, task: Task, settings: Settings, seed: int) -> float:
-    """Train the model; return the mean loss of the last tenth of the steps."""
+    """Train the model; return the mean loss of the last tenth of the steps.
+
+    ``seed`` fixes the training sequences.
+    """
     optimizer, schedule = optimization(
         model, rate=settings.rate, decay=settings.decay, steps=settings.steps
     )
@@ -379,7 +396,11 @@ def fit(model: CausalModel, task: Task, settings: Settings, seed: int) -> float:
 def test(
     model: CausalModel, task: Task, length: int, settings: Settings, seed: int
 ) -> float:
-    """Return the model's accuracy at a task on fresh sequences of one length."""
+    """Return the model's accuracy at a task on fresh sequences of one length.
+
+    The accuracy is the share of right answers among the tokens that have a label.
+    ``seed`` fixes the sequences.
+    """
     generator = torch.Generator().manual_seed(10**6 + seed)
     tokens, labels = _make_batch(
         task, settings.tested, length, settings.length, generator
@@ -392,7 +413,10 @@ def test(
 
 
 def run(task: str, encoding: str, seed: int, settings: Settings) -> Run:
-    """Train one encoding at one task with one seed and test it at every length."""
+    """Train one encoding at one task with one seed and test it at every length.
+
+    ``task`` is a name in :data:`TASKS`, ``encoding`` a name in :data:`ALL`.
+    """
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         model = Model(ALL[encoding], TASKS[task], settings, seed)

@@ -41,8 +41,8 @@ SIGNS = {
 class Expectation:
     """Expectation that one encoding is more accurate than another at a task.
 
-    ``source`` is the paper, and ``multiples`` are the test lengths over the training
-    length.
+    ``source`` is the paper, ``better`` and ``worse`` are names of encodings, and
+    ``multiples`` are the test lengths over the training length.
     """
 
     source: str
@@ -85,7 +85,11 @@ content is better than a fixed decay, from either start.
 
 @functools.cache
 def guessing(task: str, length: int, trained: int) -> float:
-    """Return the accuracy of a model that always gives the most frequent answer."""
+    """Return the accuracy of a model that always gives the most frequent answer.
+
+    ``task`` is a name in :data:`TASKS`, ``length`` the test length and ``trained`` the
+    training length, both in tokens.
+    """
     generator = torch.Generator().manual_seed(0)
     _, labels = TASKS[task].make(64, length, trained, generator)
     asked = labels[labels != IGNORED]
@@ -167,7 +171,7 @@ def origins(result: Result) -> Table:
 
 
 def losses(result: Result) -> Table:
-    """Return a table of training losses, by encoding and task."""
+    """Return a table of training losses, by encoding and task: median and largest."""
 
     def losses_of(task: str, name: str) -> list[float]:
         runs = [r for r in result.runs if (r.task, r.encoding) == (task, name)]
@@ -238,7 +242,12 @@ def above(result: Result) -> Table:
 
 
 def significantly_worse(result: Result, task: str, length: int) -> dict[str, list[str]]:
-    """Return, for each encoding, the encodings that are significantly below it."""
+    """Return, for each encoding, the encodings that are significantly less accurate.
+
+    ``task`` is a name in :data:`TASKS`, ``length`` the test length. A difference is
+    significant if its interval excludes 0 and its mean exceeds one point; the list of
+    an encoding is empty if there is none.
+    """
     found: dict[str, list[str]] = {name: [] for name in result.encodings(task)}
     for (a, b), gap in _gaps(result, task, length).items():
         if gap.is_significant(NOTICED):
@@ -399,7 +408,8 @@ def _gaps(result: Result, task: str, length: int) -> dict[tuple[str, str], Gap]:
 def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -> Table:
     """Return a table with a row for each encoding and a column for each task.
 
-    ``cell(task, encoding)`` is the text of one cell.
+    ``cell(task, encoding)`` is the text of one cell; a cell is empty if the encoding
+    was not trained at the task.
     """
     names = [n for n in CONDITIONS if any(n == name for _, name in _trained(result))]
     columns = {
@@ -414,7 +424,10 @@ def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -
 
 
 def _style(name: str) -> dict:
-    """Return color, dash, marker and label of an encoding; the last one is gray."""
+    """Return color, dash, marker and label of an encoding's line, as keyword arguments.
+
+    ``name`` is the encoding's name. The last encoding is gray.
+    """
     n = [*CONDITIONS].index(name) - 1
     return {
         "color": (*COLORS, "gray")[n],
@@ -425,7 +438,10 @@ def _style(name: str) -> dict:
 
 
 def _frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
-    """Draw the accuracy of guessing as a line, and set the axes of the panel."""
+    """Draw the accuracy of guessing as a line, and set the axes of the ``panel``.
+
+    The panel shows accuracies at one ``task`` against the test length.
+    """
     lengths = _at(result)
     guess = [100 * guessing(task, n, lengths[0]) for n in lengths]
     panel.plot(lengths, guess, color="gray", linestyle="-", linewidth=1)

@@ -57,7 +57,10 @@ class CausalModel(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens labels"]:
-        """Return the logits of the labels for every token."""
+        """Return the logits of the labels for every token.
+
+        ``tokens`` are token ids.
+        """
         return self.answer(self.trunk(self.embedding(tokens)))
 
 
@@ -66,8 +69,8 @@ def optimization(
 ) -> tuple[Optimizer, LRScheduler]:
     """Return AdamW and its schedule: warm-up for a tenth of the steps, then cosine.
 
-    Weight decay applies to the weights of linear layers only, not to an encoding's
-    parameters.
+    ``rate`` is the largest learning rate, ``decay`` the weight decay. Weight decay
+    applies to the weights of linear layers only, not to an encoding's parameters.
     """
     linear = {m.weight for m in model.modules() if isinstance(m, nn.Linear)}
     others = [p for p in model.parameters() if p.requires_grad and p not in linear]

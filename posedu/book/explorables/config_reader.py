@@ -230,7 +230,10 @@ def summary(reading: Reading) -> str:
 
 
 def wavelengths(rope: RotaryConfig) -> Float[np.ndarray, "pairs"]:
-    """Return each feature pair's wavelength in tokens; infinity at frequency 0."""
+    """Return each feature pair's wavelength in tokens; infinity at frequency 0.
+
+    ``rope`` has the settings of RoPE that were read from a config.
+    """
     with np.errstate(divide="ignore"):
         return 2 * np.pi / rope.frequencies()
 

@@ -18,7 +18,8 @@ BAR, DOT = INKS[:2]
 def cope_explorable() -> Explorable:
     """Draw CoPE's positions, with a switch for the gate of each word.
 
-    The numbers are those of :func:`posedu.numpy.gated.contextual_positions` and
+    Positions and added logits are computed by
+    :func:`posedu.numpy.gated.contextual_positions` and
     :func:`posedu.numpy.gated.interpolated_scalars`.
     """
     gates = np.array([word == "." for word in WORDS])

@@ -30,7 +30,9 @@ MORE, LESS = INKS[:2]
 def disentangled_attention_explorable() -> Explorable:
     """Draw the four terms of each score, with a slider for the first position.
 
-    The numbers are those of :mod:`posedu.numpy.relative` for random vectors.
+    A term is an inner product of the query's content or position with the key's content
+    or position. The terms are computed by :mod:`posedu.numpy.relative` for random
+    vectors.
     """
     given = [_terms(method, range(STARTS)) for method in METHODS]
     return explorable(

@@ -19,9 +19,9 @@ CURVE, SCORE = INKS[:2]
 def fope_explorable() -> Explorable:
     """Draw one pair of FoPE, and two neighboring tokens' score over their position.
 
-    The numbers are those of :func:`posedu.numpy.rotary.fope_table` for d = 4 and base
-    10, where the first pair is a sum of its own wave, the second pair's wave, and its
-    own wave of negative frequency.
+    The pair is computed by :func:`posedu.numpy.rotary.fope_table` for d = 4 and base
+    10. It is a sum of the first pair's own wave, the second pair's wave, and the first
+    pair's wave of negative frequency.
     """
     at = np.arange(0, LONGEST + STEP, STEP)
     most = sum(WEIGHTS)

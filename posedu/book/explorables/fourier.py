@@ -21,8 +21,8 @@ NORMAL = np.round(np.random.default_rng(3).normal(size=MOST), 4)
 def fourier_explorable() -> Explorable:
     """Draw a Gaussian kernel, its estimate by random Fourier features, and a fit.
 
-    The fit is a ridge regression of a curve on these features. Features are those of
-    :func:`posedu.numpy.absolute.fourier_features`, the kernel is that of
+    The fit is a ridge regression of a curve on these features. The features are
+    computed by :func:`posedu.numpy.absolute.fourier_features`, the kernel by
     :func:`posedu.numpy.absolute.gaussian_kernel`.
     """
     dots = "".join(
@@ -77,7 +77,7 @@ def fourier_explorable() -> Explorable:
 
 
 def target(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Return the curve that the fit has to learn, a sum of two sines."""
+    """Return the curve that the fit has to learn, a sum of two sines, at x."""
     return np.sin(2 * np.pi * x) + 0.6 * np.sin(6 * np.pi * x)
 
 

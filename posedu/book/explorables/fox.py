@@ -19,7 +19,7 @@ SHARE, CROSSING = INKS[:2]
 def fox_explorable() -> Explorable:
     """Draw the product of FoX's forget gates for each query and key, with gate sliders.
 
-    The numbers are those of :func:`posedu.numpy.gated.forget_bias`.
+    The products are computed by :func:`posedu.numpy.gated.forget_bias`.
     """
     gates = np.full(len(WORDS), OTHERS)
     gates[TOKEN] = GATE

@@ -17,7 +17,7 @@ TRAINED, FACTOR = 12, 3  # exponents of two: what is drawn where scripts do not 
 def length_extrapolation_explorable() -> Explorable:
     """Draw how far each pair of features rotates in training and in a longer text.
 
-    A head has d = 64 features. Frequencies are those of
+    A head has d = 64 features. RoPE's frequencies are computed by
     :func:`posedu.numpy.frequencies.frequencies`.
     """
     trained_share, tested_share = turn_shares(

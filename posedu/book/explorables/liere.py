@@ -28,8 +28,8 @@ LEARNED = skew(np.array([[-2.4, 0.4, 0.2], [0.3, -0.6, -1.7]]))
 def commuting_generators_explorable() -> Explorable:
     """Draw a vector rotated about two axes, in one order and in the reverse order.
 
-    The reader first guesses where the second path ends. The numbers are those of
-    :func:`posedu.numpy.rotary.rotations` for the generators of rotations about the
+    The reader first guesses where the second path ends. The rotations are computed by
+    :func:`posedu.numpy.rotary.rotations` from the generators of rotations about the
     third and the first coordinate axis.
     """
     angle = np.radians(ANGLE)
@@ -81,8 +81,8 @@ between their ends: <output class="gap" aria-live="off">{gap:.0f}°</output></p>
 def liere_explorable() -> Explorable:
     """Draw LieRE's rotation of a vector of three features, for a column and a row.
 
-    The numbers are those of :func:`posedu.numpy.rotary.rotations` for two generators
-    in place of learned ones.
+    The rotations are computed by :func:`posedu.numpy.rotary.rotations` from two
+    generators in place of learned ones.
     """
     curve = _rotations_along(PLACE, LEARNED) @ START
     spin = np.array(PLACE) @ _spins(LEARNED)

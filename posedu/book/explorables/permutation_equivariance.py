@@ -28,8 +28,8 @@ LONGEST = 2.8  # output that fits
 def permutation_equivariance_explorable() -> Explorable:
     """Draw attention's outputs for three words, before and after a change of order.
 
-    The numbers are those of :func:`posedu.numpy.attention.attention` for one head with
-    d = 2, W_q = 4 I and the other matrices I; positions are added by
+    The outputs are computed by :func:`posedu.numpy.attention.attention` for one head
+    with d = 2, W_q = 4 I and the other matrices I; positions are added by
     :func:`posedu.numpy.absolute.sinusoidal`.
     """
     orders = [AFTER, *(o for o in permutations(BEFORE) if o not in (BEFORE, AFTER))]

@@ -24,7 +24,8 @@ X, Y, UNIT = 100, 108, 60
 def relative_vectors_explorable() -> Explorable:
     """Draw a query among the vectors of offsets, and its attention weights by offset.
 
-    The weights are those of :func:`posedu.numpy.relative.shaw` at equal contents.
+    The weights are computed by :func:`posedu.numpy.relative.shaw`; all tokens have
+    equal contents.
     """
     weights = weights_of(ANGLE, MOVED)
     return explorable(

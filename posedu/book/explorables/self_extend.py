@@ -18,7 +18,10 @@ METHODS: Mapping[str, str] = {
 
 
 def self_extend_explorable() -> Explorable:
-    """Draw each key's offset under StreamingLLM, RoPE, Self-Extend, ReRoPE and DCA."""
+    """Draw each key's offset under StreamingLLM, RoPE, Self-Extend, ReRoPE and DCA.
+
+    The offset is the last query's distance to the key, as each method changes it.
+    """
     first = next(iter(METHODS))
     marks = "".join(
         f'<text x="{46 + 5 * n}" y="176">{n}</text>' for n in range(0, LONGEST + 1, 16)

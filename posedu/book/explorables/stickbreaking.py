@@ -1,4 +1,4 @@
-"""Interactive figure of stick-breaking: weights compared with those of softmax."""
+"""Interactive figure of stick-breaking: weights compared with softmax weights."""
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +18,7 @@ NARROW = 0.1  # a piece whose share has no room below it
 def stickbreaking_explorable() -> Explorable:
     """Draw stick-breaking and softmax weights of four keys, with a slider per logit.
 
-    The reader first guesses which key gets the most weight. The numbers are those of
+    The reader first guesses which key gets the most weight. The weights are computed by
     :func:`posedu.numpy.stickbreaking.break_stick` and
     :func:`posedu.numpy.attention.softmax`.
     """

@@ -65,11 +65,11 @@ def tape_explorable() -> Explorable:
 def positions_by_layer(
     layers: int, attended: float, key: float, shift: float
 ) -> Positions:
-    """Return TAPE's positions before and after each layer of one head, with MLP output 0.
+    """Return TAPE's positions before and after each of ``layers`` layers of one head.
 
-    ``layers`` is the number of layers, ``attended`` the factor of the
-    attention-weighted mean that a layer adds to the positions, ``key`` the length of
-    token 1's key vector, ``shift`` the first token's position before the layers.
+    The MLP output is 0. ``attended`` is the factor of the attention-weighted mean that
+    a layer adds to the positions, ``key`` the length of token 1's key vector, ``shift``
+    the first token's position before the layers.
     """
     encoding = tape(
         D,

@@ -33,7 +33,7 @@ ALPHA = 0.1
 def temperature_explorable() -> Explorable:
     """Draw one key's weight and the weights' entropy over the number of keys.
 
-    A temperature multiplies the logits. Temperatures are those of
+    A temperature multiplies the logits. Temperatures are computed by
     :func:`posedu.numpy.scaling.log_n_temperature`.
     """
     first = next(iter(FORMULAS))

@@ -167,8 +167,8 @@ def time_encoding(
     configuration in the catalog that fits d is timed, for one sequence of each length.
     The tensors are q and k ``[1, heads, L, d]`` of an encoding that rotates features,
     otherwise x ``[1, L, heads · d]``. Where an encoding samples positions, sinusoids of
-    them are added to x; the time of the sinusoids alone is that of the encoding
-    ``sinusoidal``. Where an encoding updates positions from layer to layer, the next
+    the positions are added to x; the encoding ``sinusoidal`` is timed with these
+    sinusoids alone. Where an encoding updates positions from layer to layer, the next
     layer's positions are part of the result, and the attention output takes the place
     of the MLP output. The limit of forward + backward is two copies, or bare attention
     with its own backward.
@@ -199,7 +199,7 @@ def time_encoding(
     Returns
     -------
     Timing
-        The measurements; after an interrupt, those of the finished cells.
+        The measurements; after an interrupt, the measurements of the finished cells.
 
     Raises
     ------

@@ -99,7 +99,7 @@ class Growth(Table):
             )
 
     def figure(self, *, caption: str, alt: str) -> figures.Figure:
-        """Draw the functions' time (above) and peak memory (below) by length."""
+        """Draw the functions' time (above) and peak memory (below) over the length."""
         canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 6.4), sharex=True
         )

@@ -1,7 +1,7 @@
-"""Decoding and training of a small model with each encoding, beside a plain loop.
+"""Decoding and training of a small model with each encoding, and a plain loop's time.
 
-``python -m posedu.book.timing.models`` times both and writes ``decoding-cpu.json`` and
-``training-cpu.json``.
+The plain loop decodes without an encoding. ``python -m posedu.book.timing.models``
+times decoding and training, and writes ``decoding-cpu.json`` and ``training-cpu.json``.
 """
 
 import argparse
@@ -37,9 +37,10 @@ BATCHES = {512: 4, 2048: 1}  # sequences in a training step, by their length
 
 
 class PlainLoop:
-    """Decoding written by hand: layer norms, SDPA, keys and values kept in place.
+    """Decoding of one sequence without an encoding, as a plain loop over the layers.
 
-    It has no positions, checks nothing, and reserves memory for ``capacity`` tokens.
+    The loop consists of layer norms, SDPA, and keys and values kept in place. It checks
+    nothing, and reserves memory for the keys and values of ``capacity`` tokens.
     """
 
     def __init__(self, capacity: int):
@@ -49,7 +50,10 @@ class PlainLoop:
         self.cached = torch.randn(shape)
 
     def step(self, x: Tensor, count: int) -> Tensor:
-        """Return the output for the token ``x`` [1, 1, width] after ``count`` tokens."""
+        """Return the output for the token ``x`` ``[1, 1, width]``.
+
+        ``count`` is the number of tokens before it, whose keys and values are cached.
+        """
         for module, (k, v) in zip(self.blocks, self.cached, strict=True):
             attention: Any = module.attention
             normalized = module.before_attention(x)
@@ -66,8 +70,10 @@ class PlainLoop:
 def decoding_steps(context: int, room: int, with_llama: bool) -> dict[str, Run]:
     """Return functions that decode one token after ``context`` cached tokens, by name.
 
-    Each call adds a token to its cache. The first is the plain loop, which starts again
-    after ``room`` tokens: it is called more often than the others.
+    There is one for each encoding and, if ``with_llama``, for transformers' Llama. Each
+    call adds a token to the function's cache. The first function is the plain loop,
+    which starts again after ``room`` tokens, because it is called more often than the
+    others.
     """
     loop = PlainLoop(context + room)
     counts = cycle(range(context, context + room))
@@ -83,7 +89,10 @@ def decoding_steps(context: int, room: int, with_llama: bool) -> dict[str, Run]:
 
 
 def _decode(model: Transformer, context: int) -> Run:
-    """Return a function that decodes a token with a model whose cache is filled."""
+    """Return a function that decodes a token with a model whose cache is filled.
+
+    The cache has the keys and values of ``context`` random tokens.
+    """
     model.eval()
     caches = model.caches()
     for part in torch.randn(1, context, WIDTH).split(512, 1):
@@ -94,7 +103,8 @@ def _decode(model: Transformer, context: int) -> Run:
 def _decode_llama(context: int) -> Run:
     """Return a function that decodes a token with transformers' Llama and its cache.
 
-    Its MLP, which has a gate, is as wide as makes its weights as many as ours.
+    The cache has the keys and values of ``context`` random tokens. Llama's MLP has a
+    gate, and a width with which it has as many weights as posedu's MLP.
     """
     from transformers import DynamicCache, LlamaConfig, LlamaModel
 
@@ -117,7 +127,11 @@ def _decode_llama(context: int) -> Run:
 
 
 def training_steps(length: int) -> dict[str, Run]:
-    """Return functions that compute the gradients of a model's weights, by name."""
+    """Return functions that compute the gradients of a model's weights, by name.
+
+    There is a model for each encoding; ``length`` is the number of tokens of a
+    sequence.
+    """
     x = torch.randn(BATCHES.get(length, 1), length, WIDTH)
 
     def step_of(model: nn.Module) -> Run:
@@ -132,7 +146,7 @@ def training_steps(length: int) -> dict[str, Run]:
 
 
 def _count_weights() -> int:
-    """Return the number of weights of a model with all key-value heads."""
+    """Return the number of weights of a model with as many key heads as query heads."""
     return sum(p.numel() for p in Transformer(WIDTH, HEADS, LAYERS).parameters())
 
 
@@ -143,7 +157,7 @@ def time_decoding(
     seed: int = 0,
     save_to: str | Path | None = None,
 ) -> Timing:
-    """Time a decoding step of each model over that of the plain loop, on a CPU.
+    """Time a decoding step of each model over a step of the plain loop, on a CPU.
 
     Parameters
     ----------
@@ -191,10 +205,11 @@ def time_training(
     seed: int = 0,
     save_to: str | Path | None = None,
 ) -> Timing:
-    """Time the gradients of each model over those without an encoding, on a CPU.
+    """Time the gradients of each model over a model's without an encoding, on a CPU.
 
-    Arguments as for :func:`time_decoding`; ``lengths`` are those of the sequences, of
-    which a step has four if they have 512 tokens, else one.
+    ``lengths`` are the lengths of the sequences, of which a step has four if they have
+    512 tokens, else one. The other arguments have the same meaning as in
+    :func:`time_decoding`.
     """
     device = torch.device("cpu")
     result = Timing.begin("training", device, seed, repeats=repeats)
@@ -222,7 +237,8 @@ def time_training(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time decoding and training, print both tables, and write a file for each.
 
-    Return the exit status: 130 after an interrupt, else 0.
+    ``arguments`` are the command's arguments, by default the process's own. Return the
+    exit status: 130 after an interrupt, else 0.
     """
     parser = argparse.ArgumentParser(
         prog="python -m posedu.book.timing.models",

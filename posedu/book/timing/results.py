@@ -78,11 +78,12 @@ class Measurement:
 
 @dataclass
 class Timing(SavedTable):
-    """Result of timing one encoding: its measurements, and how they were made.
+    """Result of timing: its measurements, and how they were made.
 
-    ``name`` is the encoding's name, ``records`` are the measurements. ``made`` has
-    date, device, versions, commit and settings. ``missing`` maps each library or size
-    that was not measured to the reason. ``complete`` is false after an interrupt.
+    ``name`` is the name of the timed encoding or of a task of models, such as
+    ``decoding``; ``records`` are the measurements. ``made`` has date, device, versions,
+    commit and settings. ``missing`` maps each library or size that was not measured to
+    the reason. ``complete`` is false after an interrupt.
     """
 
     name: str
@@ -113,11 +114,12 @@ class Timing(SavedTable):
         missing: Mapping[str, str] = NOTHING,
         **settings: Any,
     ) -> "Timing":
-        """Return an encoding's timing result with provenance, without measurements yet.
+        """Return a timing result with its provenance, without measurements yet.
 
-        ``name`` is the encoding's name. Provenance is date, device, seed, versions,
-        commit and ``settings``. ``libraries`` are the published libraries that are also
-        timed; ``missing`` maps each library that is not timed to the reason.
+        ``name`` is the name of the encoding or of a task of models, such as
+        ``decoding``. Provenance is date, device, seed, versions, commit and
+        ``settings``. ``libraries`` are the published libraries that are also timed;
+        ``missing`` maps each library that is not timed to the reason.
         """
         made = provenance(device, seed, libraries) | {"method": METHOD}
         return cls(name, made | settings, missing=dict(missing))

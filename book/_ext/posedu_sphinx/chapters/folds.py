@@ -69,8 +69,8 @@ def _fold_cell(cell, max_lines):
     """Fold the code of a check under its badge, and other code under its output.
 
     ``cell`` is the node of a code cell. A check is a code cell that verifies a formula,
-    its badge the line with the result. Other code of up to ``max_lines`` lines stays
-    open unless the page hides it.
+    its badge the line with the result. A figure's code is always folded; other code of
+    up to ``max_lines`` lines stays open unless the page hides it.
     """
     source = _part(cell, "cell_code_source")
     output = _part(cell, "cell_code_output")

@@ -38,7 +38,7 @@ class InCode(ReferenceRole):
 def check(app, doctree):
     """Warn about a formula term whose words do not occur in the code beside it.
 
-    The code is that of the term's tab or section.
+    This is the code in the same tab as the term or, outside tabs, in the same section.
     """
     for term in doctree.findall(nodes.inline):
         code = term.get("in_code")

@@ -24,7 +24,7 @@ SLIDER = re.compile(r"(\w+) = (\S+) of (.+)")
 
 
 def gate(b: float) -> float:
-    """Return FoX's forget gate σ(b) for a bias b and no input."""
+    """Return FoX's forget gate σ(b), between 0 and 1, for a bias b and input 0."""
     return sigmoid(np.array([b], dtype=float)).item()
 
 
@@ -33,7 +33,10 @@ NAMES = {"np": np, "wavelengths": wavelengths, "gate": gate}  # in expressions
 
 @dataclass(frozen=True)
 class Slider:
-    """A slider's parameter name, its values as strings, and the initial value (``first``)."""
+    """A slider's parameter name, its values as strings, and the initial value.
+
+    ``first`` is the initial value, which is one of ``values``.
+    """
 
     name: str
     values: tuple[str, ...]
@@ -62,7 +65,10 @@ class Slider:
 
 
 def number(spelled: str) -> int | float:
-    """Parse a number such as ``10,000`` or ``0.5``: a float if it has a point, else an int."""
+    """Parse a number such as ``10,000`` or ``0.5``.
+
+    A number with a decimal point gives a float, any other an integer.
+    """
     plain = spelled.replace(",", "").replace("−", "-")
     return float(plain) if "." in plain else int(plain)
 

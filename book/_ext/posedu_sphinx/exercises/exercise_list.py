@@ -59,10 +59,10 @@ class Source:
                         self.parts[target.id] = node
 
     def needs(self, name):
-        """Return the names that a function or constant of the module uses, in order of use.
+        """Return the names that a function or constant of the module uses.
 
-        The names are names that the module imports or defines. What a used function or
-        constant needs itself is included.
+        They are names that the module imports or defines, in order of use. What a used
+        function or constant needs itself is included.
         """
         nodes = list(ast.walk(self.parts[name]))
         own = {node.arg for node in nodes if isinstance(node, ast.arg)} | {name}
@@ -79,7 +79,7 @@ class Source:
         return list(found)
 
     def code(self, name):
-        """Return the source code of the function, class or constant ``name`` of the module."""
+        """Return the source of the module's function, class or constant ``name``."""
         node = self.parts[name]
         first = min((node, *getattr(node, "decorator_list", ())), key=_line).lineno
         return "\n".join(self.text.splitlines()[first - 1 : node.end_lineno])
@@ -102,7 +102,7 @@ class Source:
         return f"{name}({ast.unparse(self.parts[name].args)})"
 
     def exercises(self):
-        """Yield (exercise, provided code, solution's name) for each exercise of the chapter.
+        """Yield each exercise with the code that it provides and its solution's name.
 
         The provided code is a list of sources of helpers that the solution needs and no
         earlier exercise has provided; it may be empty.

@@ -79,7 +79,10 @@ def collect(app, doctree):
 
 
 def _is_exempt(node):
-    """Return whether a formula, printed by a cell or in an exercise, needs no label."""
+    """Return whether a formula needs no label.
+
+    True for a formula that a cell prints, and for one in an exercise.
+    """
     while node is not None:
         is_exercise = type(node).__name__.startswith("exercise")
         if is_exercise or node.get("nb_element") == "cell_code_output":
@@ -202,7 +205,7 @@ def _count(env):
 
 
 def outdated(app, env):
-    """Return the name of the proof ledger's page in a list, for Sphinx to write it again."""
+    """Return a list with the proof ledger's page name, for Sphinx to write it again."""
     return [d for d in env.found_docs if d.endswith("reference/ledger")]
 
 

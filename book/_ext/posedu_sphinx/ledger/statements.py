@@ -115,7 +115,7 @@ class Statements(SphinxDirective):
         return nodes.container("", shown, classes=["posedu-statements"])
 
     def row(self, cells):
-        """Return a table row of cells, whose texts are MyST."""
+        """Return a table row node; ``cells`` are the texts of its cells in MyST."""
         return nodes.row("", *[nodes.entry("", *parse(self, cell)) for cell in cells])
 
 

@@ -27,7 +27,10 @@ def _parsed(text):
 
 
 def documents(root=ROOT):
-    """Return the names of all pages of the book in reading order."""
+    """Return the names of all pages of the book in reading order.
+
+    ``root`` is the repository's folder, which has the table of contents.
+    """
     return list(contents(root))
 
 
@@ -46,7 +49,10 @@ def is_chapter(name):
 
 
 def chapters(root=ROOT):
-    """Return the page names of all chapters, in reading order."""
+    """Return the page names of all chapters, in reading order.
+
+    ``root`` is the repository's folder, which has the table of contents.
+    """
     return [name for name in documents(root) if is_chapter(name)]
 
 

@@ -34,7 +34,7 @@ class NotebookLinks(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        """Return a paragraph with a link to download a notebook and, if any, one to Colab.
+        """Return a paragraph with links to Colab and to the notebook's download.
 
         There is no link to Colab if the book's repository has no address.
         """

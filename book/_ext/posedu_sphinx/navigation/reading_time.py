@@ -135,7 +135,7 @@ def _step(app, docname, page, why, time):
 
 
 def outdated(app, env):
-    """Return the name of the learning paths' page in a list, for Sphinx to rewrite it."""
+    """Return a list with the learning paths' page name, for Sphinx to rewrite it."""
     return [d for d in env.found_docs if d.endswith("reference/paths")]
 
 

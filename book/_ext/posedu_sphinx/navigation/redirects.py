@@ -78,7 +78,10 @@ def sitemap(base, pages):
 
 
 def llms_text(app):
-    """Return the text of llms.txt: each page's link and summary, part by part."""
+    """Return the text of llms.txt: each page's link and summary, part by part.
+
+    A part is one of the parts of the book's table of contents, with its caption.
+    """
     site = app.config.external_site_map
     home = app.config.root_doc
     lines = [

@@ -85,7 +85,10 @@ def fill(app, doctree, docname):
 
 
 def _glance(app, docname):
-    """Return the at-a-glance table, with controls that filter it where scripts run."""
+    """Return the nodes of the at-a-glance table and of the controls that filter it.
+
+    Links start from the page ``docname``. The controls are hidden without scripts.
+    """
     shown = table(HEAD, [_row(app, docname, e) for e in CATALOG.values()], stub=True)
     shown["classes"].append("posedu-glance")
     answers = [_filter_answers(encoding) for encoding in CATALOG.values()]

@@ -65,14 +65,18 @@ class TimingTable(StoredResults):
 class ModelTable(SphinxDirective):
     """Directive ``{model-table} name``: decoding or training of models, from a file.
 
-    The name is that of a result file of ``posedu.book.timing.models``, such as
-    ``decoding-cpu``.
+    The directive's argument is the name of a result file of
+    ``posedu.book.timing.models`` without its ending, such as ``decoding-cpu``.
     """
 
     required_arguments = 1
 
     def run(self):
-        """Return a line on the device, and a table of the time of each model."""
+        """Return a line on the device, and a table of the time of each model.
+
+        A cell has milliseconds and the ratio to the limit's time, the limit's own times
+        are the first row; columns are sequence lengths.
+        """
         self.env.note_reread()
         data = Path(self.env.srcdir) / "book" / "data"
         result = Timing.load(data / f"{self.arguments[0]}.json")

@@ -90,7 +90,10 @@ def run_pages(root=ROOT, workers=None) -> bool:
 
 
 def pages(root=ROOT) -> Iterator[tuple[str, Path]]:
-    """Yield the name and the file of each page in the book's table of contents."""
+    """Yield the name and the file of each page in the book's table of contents.
+
+    ``root`` is the repository's folder. Pages without a file are left out.
+    """
     for name in documents(root):
         for ending in (".md", ".ipynb"):
             if (root / f"{name}{ending}").exists():

@@ -150,7 +150,11 @@ class Get(SphinxDirective):
 
 
 def run_instructions(app, docname):
-    """Return instructions to open a notebook, in Colab or locally, and to install."""
+    """Return nodes with instructions to open a notebook and to install posedu.
+
+    The notebook is opened in Colab, if the repository has an address, or locally. Links
+    start from the page ``docname``.
+    """
     address = app.config.html_theme_options.get("repository_url", "")
     up = "/".join([".."] * docname.count("/"))
     download = external(f"{up}/_sources/{NOTEBOOK}.ipynb", "Download a notebook")
@@ -189,7 +193,7 @@ def fill(app, doctree, docname):
 
 
 def outdated(app, env):
-    """Return the home page's name in a list, for Sphinx to write that page again."""
+    """Return a list with the home page's name, for Sphinx to write it again."""
     return [app.config.root_doc]
 
 

@@ -46,7 +46,10 @@ def _is_prose(paragraph):
 
 
 def shortened(text):
-    """Cut a text to at most 200 characters: after a sentence, or else after a word."""
+    """Cut a text to at most 200 characters: after a sentence, or else after a word.
+
+    A text that is not longer is returned unchanged; a cut after a word adds "…".
+    """
     if len(text) <= LONGEST:
         return text
     start, stop, _ = text[:LONGEST].rpartition(". ")

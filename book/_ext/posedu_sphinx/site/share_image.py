@@ -19,7 +19,10 @@ ROOM = (600, 380)  # pixels for the title
 
 
 def picture(title, folder):
-    """Save a title's preview image in a folder unless it exists; return its file name."""
+    """Save a title's preview image in a folder; return the image's file name.
+
+    An image that exists is not drawn again.
+    """
     digest = hashlib.sha256((title + ALTERNATIVE).encode()).hexdigest()[:12]
     path = Path(folder, f"preview-{digest}.png")
     if not path.exists():

@@ -84,7 +84,10 @@ def serve(package, name, files):
 
 
 def axe():
-    """Fetch axe-core, the accessibility checker of the browser tests, if it is missing."""
+    """Fetch axe-core, the accessibility checker of the browser tests.
+
+    Nothing is fetched if its script is in ``_build/tools``.
+    """
     if not AXE_SCRIPT.exists():
         with tempfile.TemporaryDirectory() as folder:
             script = fetch(AXE, folder) / "axe.min.js"

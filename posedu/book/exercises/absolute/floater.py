@@ -304,7 +304,8 @@ def _blocks(omega, cos, sin):
 def three_eighths(a, b, t, p, s):
     """One step of the 3/8 Runge–Kutta rule on h(t, p) = A p + t³ b.
 
-    The step leads from the state p at time t to the state at time t + s.
+    ``a`` is the matrix A, ``b`` a vector. The step leads from the state p at time t to
+    the returned state at time t + s.
     """
 
     def h(time, point):
@@ -479,8 +480,8 @@ def _unscaled(a, b, t, p, s):
 def last_step(positions, steps):
     """Number of whole solver steps from 0 to each position, and the rest: [n, 2].
 
-    ``steps`` is the number of steps per unit of position. Both numbers are signed; the
-    rest is in steps.
+    ``positions`` are [n], and ``steps`` is the number of steps per unit of position.
+    Both numbers are signed; the rest is a fraction of a step.
     """
     count = positions * steps
     whole = np.trunc(count)
@@ -609,8 +610,8 @@ def field(t, p, inner, inner_bias, outer, outer_bias):
     """Slope h(t, p) in FLOATER's released code, an MLP: [states, width].
 
     ``p``, [states, width], are the states at time ``t``. ``inner`` and ``inner_bias``
-    are weight and bias of the MLP's first layer, ``outer`` and ``outer_bias`` those of
-    the last layer. Both layers read the time t, too.
+    are weight and bias of the MLP's first layer, ``outer`` and ``outer_bias`` weight
+    and bias of the last layer. Both layers read the time t, too.
     """
     time = torch.full((*p.shape[:-1], 1), t, dtype=p.dtype)
     hidden = torch.relu(torch.cat((p, time), -1) @ inner.T + inner_bias)

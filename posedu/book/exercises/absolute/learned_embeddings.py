@@ -173,7 +173,8 @@ What is the gradient of a row of $P$ that two tokens read?
 def rows_or_zeros(table, positions):
     """Table row of each position, zeros outside the table: [tokens, d].
 
-    The table has a vector for each position from 0 on.
+    ``table`` has a vector for each position from 0 on; ``positions``, [tokens], are
+    integers.
     """
     inside = (positions >= 0) & (positions < len(table))
     nearest = np.clip(positions, 0, len(table) - 1)

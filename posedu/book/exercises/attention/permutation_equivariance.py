@@ -156,7 +156,7 @@ def _divided(grown, axis=-1):
 def _top(logits, mask):
     """Largest logit among the keys that the mask allows each query, [..., queries, 1].
 
-    0 for a query to which the mask allows no key.
+    ``logits`` are [..., queries, keys]. 0 for a query to which the mask allows no key.
     """
     top = np.where(mask, logits, -np.inf).max(-1, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)

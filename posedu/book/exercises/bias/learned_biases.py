@@ -13,7 +13,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def middle(c, n):
     """Distance at which the input of FIRE's network is 1/2, an expression.
 
-    The input at distance t is log(1 + ct)/log(1 + cn).
+    The input at distance t is log(1 + ct)/log(1 + cn): ``c`` is FIRE's parameter, ``n``
+    the distance by which FIRE normalizes.
     """
     return (sp.sqrt(c * n + 1) - 1) / c
 
@@ -375,7 +376,10 @@ What is the slope before the first?
 
 
 def kinks(table):
-    """Number of kinks of the broken line through biases by distance, an int."""
+    """Number of kinks of the broken line through biases by distance, an int.
+
+    ``table`` has the bias of each distance 0, 1, ….
+    """
     return int(np.count_nonzero(np.abs(np.diff(table, 2)) > 1e-9))
 
 

@@ -642,9 +642,10 @@ def cope_weights(q, k, table):
 def _head(q, k, table, *, content=1.0, gates=1.0, bias=1.0, count=None, swap=False):
     """Attention weights of a CoPE head, with a factor on each of its three terms.
 
-    ``content``, ``gates`` and ``bias`` multiply content logits, gate logits and bias.
-    ``count`` maps the gates to positions; None counts gates from the key to the query,
-    which is right. ``swap`` exchanges the table's columns below and above a position.
+    ``q`` and ``k`` are ``[n, d]``, ``table`` is ``[d, npos]``. ``content``, ``gates``
+    and ``bias`` multiply content logits, gate logits and bias. ``count`` maps the gates
+    to positions; None counts gates from the key to the query, which is right. ``swap``
+    exchanges the table's columns below and above a position.
     """
     causal = torch.ones(len(q), len(q), dtype=torch.bool).tril()
     products = q @ k.T

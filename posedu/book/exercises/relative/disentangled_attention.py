@@ -122,8 +122,9 @@ How far is that from $j$?
 def logit(q, k, r, u, v):
     """Return Transformer-XL's logit of one query and key, as a SymPy expression.
 
-    ``r`` is the projected vector of the distance; ``u`` and ``v`` are the trained
-    biases of content and of position.
+    ``q`` and ``k`` are the query and the key, ``r`` is the projected vector of the
+    distance; ``u`` and ``v`` are the trained biases of content and of position. All are
+    SymPy columns.
     """
     return ((q + u).dot(k) + (q + v).dot(r)) / sp.sqrt(q.rows)
 

@@ -23,7 +23,7 @@ _GENERAL = (
 
 
 def commutator(a, b):
-    """Return the commutator [A, B] = AB − BA of two SymPy matrices."""
+    """Return the commutator [A, B] of two SymPy matrices, A = a and B = b."""
     return a * b - b * a
 
 
@@ -208,7 +208,7 @@ Mind that $AB \ne BA$.
 
 
 def is_rotation(m):
-    """Return whether a real square SymPy matrix is a rotation matrix."""
+    """Return whether the real square SymPy matrix m is a rotation matrix."""
     orthogonal = sp.simplify(m.T * m) == sp.eye(m.rows)
     return orthogonal and sp.simplify(m.det()) == 1
 

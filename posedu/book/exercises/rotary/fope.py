@@ -371,8 +371,9 @@ First the waves, `[n, waves]`, then one matrix product.
 def pad(c, s, pairs):
     """Append the slow pairs, which are not rotated, to FoPE's tables C and S.
 
-    C and S stand in place of RoPE's cosines and sines. Both tables have a row for each
-    position and a column for each pair. The two returned tables have ``pairs`` columns.
+    ``c`` and ``s`` are C and S, which stand in place of RoPE's cosines and sines. Both
+    tables have a row for each position and a column for each pair. The two returned
+    tables have ``pairs`` columns.
     """
     missing = pairs - c.shape[1]
     ones, zeros = np.ones((len(c), missing)), np.zeros((len(c), missing))

@@ -121,8 +121,8 @@ Which of the kept tokens move, and in which direction?
 def longest_text(trained, window, group):
     """Return how many tokens Self-Extend can read at most, an int.
 
-    No offset is then larger than those of texts of ``trained`` tokens. ``window`` and
-    ``group`` are Self-Extend's window and the size of its groups.
+    No offset is then larger than the largest offset in texts of ``trained`` tokens.
+    ``window`` and ``group`` are Self-Extend's window and the size of its groups.
     """
     return group * (trained - window + window // group)
 
@@ -775,10 +775,10 @@ $q^\top (U c) = (U^\top q)^\top c$.
 def weight_errors(q, keys, old, new, frequencies):
     """Return the largest error of the attention weights with stale and with moved keys.
 
-    Stale keys are ``keys`` rotated at ``old`` positions. Moved keys are stale keys that
-    are then rotated to ``new`` positions. The right weights are those of keys rotated
-    at ``new`` positions. The query ``q`` stands one position after the last new one.
-    The two errors are an array, [2].
+    Stale keys are ``keys`` rotated at ``old`` positions by ``frequencies``. Moved keys
+    are stale keys that are then rotated to ``new`` positions. The right weights come
+    from keys rotated at ``new`` positions. The query ``q`` stands one position after
+    the last new one. The two errors are an array, [2].
     """
     query_position = new.max() + 1
 

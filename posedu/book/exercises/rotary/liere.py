@@ -699,7 +699,7 @@ What is $A^3$?
 
 
 def commuting_parts(a):
-    """Return two commuting skew SymPy matrices that sum to the 4 × 4 skew matrix A."""
+    """Return two commuting skew SymPy matrices that sum to the 4 × 4 skew matrix a."""
     u, v, w = a[2, 3], -a[1, 3], a[1, 2]
     f, g, h = a[0, 3], -a[0, 2], a[0, 1]
     upper = sp.Matrix([[0, u, v, w], [0, 0, f, g], [0, 0, 0, h], [0, 0, 0, 0]])
@@ -1041,8 +1041,8 @@ How many blocks are there?
 def rotate_blocks(x, rotations):
     """Multiply each block of features by a matrix of its own; return [tokens, d].
 
-    A block is b neighboring features of one token; ``rotations`` are [tokens, blocks,
-    b, b].
+    A block is b neighboring features of one token in ``x``, [tokens, d]; ``rotations``
+    are [tokens, blocks, b, b].
     """
     blocks = x.unflatten(-1, rotations.shape[1:3])
     return (rotations @ blocks[..., None]).flatten(1)

@@ -343,7 +343,8 @@ Which of the other two coordinates changes faster?
 def angles(positions, axes, base):
     """Return M-RoPE's angle of each pair of each token: ``[tokens, pairs]``.
 
-    ``positions`` has a coordinate for each axis, ``axes`` the axis of each pair.
+    ``positions``, ``[tokens, axes]``, have a coordinate for each axis, ``axes`` has the
+    axis of each pair, and ``base`` is RoPE's base.
     """
     pairs = len(axes)
     omega = base ** (-np.arange(pairs) / pairs)
@@ -691,8 +692,8 @@ def _exponential(a):
 def circulant_frequencies(c):
     """Return the frequencies of the waves that a circulant generator rotates.
 
-    ``c`` is the first column of the circulant matrix C, and the generator is C − Cᵀ.
-    The waves are m = 1, …, d/2 − 1, so the shape is ``[d/2 − 1]``.
+    ``c`` is the first column of the circulant matrix C, [d], and the generator is C −
+    Cᵀ. The waves are m = 1, …, d/2 − 1, so the frequencies are ``[d/2 − 1]``.
     """
     d = len(c)
     return -2 * np.fft.rfft(c).imag[1 : d // 2]

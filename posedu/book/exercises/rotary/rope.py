@@ -350,8 +350,8 @@ def rope_in(x, positions, layout):
 def _rope_at(x, angle, layout):
     """Rotate the pairs of each row of x, a token, by the angles ``[tokens, d/2]``.
 
-    ``layout``, "interleaved" or "half", says which features are a pair. The returned
-    array has the shape of x.
+    ``angle`` has the angles; ``layout``, "interleaved" or "half", says which features
+    are a pair. The returned array has the shape of x.
     """
     a, b = pairs(x.shape[-1], layout=layout)
     y = x.copy()
@@ -411,9 +411,10 @@ def _moves_together(answer, x, positions, layout):
 def _rope_put(x, positions, layout, put):
     """Apply RoPE, but let a function put the rotated members of the pairs in place.
 
-    ``put(y, a, b, first, second)`` gets a copy y of x, the indices a and b of the
-    pairs' features, and the rotated first and second members of the pairs. ``put``
-    returns the rotated array.
+    ``x`` is ``[tokens, d]``, ``positions`` are ``[tokens]``, and ``layout`` is
+    "interleaved" or "half". ``put(y, a, b, first, second)`` gets a copy y of x, the
+    indices a and b of the pairs' features, and the rotated first and second members of
+    the pairs. ``put`` returns the rotated array.
     """
     d = x.shape[-1]
     a, b = pairs(d, layout=layout)

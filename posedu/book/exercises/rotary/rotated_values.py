@@ -254,7 +254,8 @@ def rotate_values(weights, v, positions):
     """Return attention outputs of rotated values, rotated back, [tokens, d], float64.
 
     Values at position j are rotated by R_j, and the output at i by the inverse of R_i.
-    ``weights`` are attention weights, [tokens, tokens]; ``v`` is [tokens, d].
+    ``weights`` are attention weights, [tokens, tokens]; ``v`` is [tokens, d], and
+    ``positions`` are [tokens].
     """
     d = v.shape[-1]
     angle = positions[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
@@ -273,9 +274,10 @@ def _rotate_values_with(
     """Make a wrong answer (a function) to the exercise ``rotate_values``.
 
     The exercise asks for attention outputs of rotated values. Some steps of the answer
-    can be wrong; with the defaults all are right. ``into(angle)`` are the angles of the
-    values, ``out(angle)`` those of the outputs. ``frequencies(d)`` replace RoPE's,
-    ``half`` chooses the half layout, and ``mixed`` changes the attention weights.
+    can be wrong; with the defaults all are right. ``into(angle)`` are the angles by
+    which values are rotated, ``out(angle)`` the angles by which outputs are rotated
+    back. ``frequencies(d)`` replace RoPE's, ``half`` chooses the half layout, and
+    ``mixed`` changes the attention weights.
     """
 
     def answer(weights, v, positions):
@@ -414,8 +416,8 @@ Take pairs as complex numbers: one multiplication before the sum, and one after 
 def xpos_scores(q, k, positions, gamma, span):
     """Return xPos' scores, [tokens, tokens], 0 for later keys; float64, finite.
 
-    ``q`` and ``k`` are [tokens, d]. ``gamma`` sets how fast the pairs decay, ``span``
-    is the unit of distance in the decay.
+    ``q`` and ``k`` are [tokens, d], ``positions`` are [tokens]. ``gamma`` sets how fast
+    the pairs decay, ``span`` is the unit of distance in the decay.
     """
     d = q.shape[-1]
     zeta = (np.arange(0, d, 2) / d + gamma) / (1 + gamma)
@@ -589,7 +591,8 @@ Which power does a score need?
 def inverse_cameras(cameras):
     """Return the inverses of camera matrices, [tokens, 4, 4].
 
-    Each matrix has a rotation, a translation and the last row 0, 0, 0, 1.
+    Each matrix of ``cameras``, [tokens, 4, 4], has a rotation, a translation and the
+    last row 0, 0, 0, 1.
     """
     inverse = np.zeros_like(cameras)
     back = cameras[:, :3, :3].swapaxes(1, 2)

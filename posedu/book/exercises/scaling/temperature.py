@@ -586,8 +586,8 @@ def _whole(layers, tokens):
 def scale_queries(q, positions, alpha, length):
     """Multiply queries by Llama 4's temperatures; return a tensor of the shape of q.
 
-    ``q`` is [tokens, d], ``positions`` are [tokens]; ``alpha`` and ``length`` are α and
-    L in the temperature 1 + α log(1 + ⌊n/L⌋) for n tokens.
+    ``q`` is [heads, tokens, d], ``positions`` are [tokens]; ``alpha`` and ``length``
+    are α and L in the temperature 1 + α log(1 + ⌊n/L⌋) for n tokens.
     """
     tau = 1 + alpha * torch.log(1 + torch.floor((positions + 1) / length))
     return q * tau[:, None]

@@ -255,8 +255,8 @@ def time_attention(
     reference implementation with the same parameters, for 8 evenly spread queries. A
     library that computes something else is recorded as missing, with its error.
 
-    Parameters are those of :func:`posedu.book.timing.time_encoding`. Everything that
-    the process had compiled before is reset.
+    Parameters have the same meaning as in :func:`posedu.book.timing.time_encoding`.
+    Everything that the process had compiled before is reset.
 
     Raises
     ------

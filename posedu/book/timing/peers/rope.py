@@ -169,8 +169,8 @@ def time_rope(
     table has, and the error is the largest error of a cosine for L positions spread
     evenly below 2²⁰.
 
-    Parameters are those of :func:`posedu.book.timing.time_encoding`. Everything that
-    the process had compiled before is reset.
+    Parameters have the same meaning as in :func:`posedu.book.timing.time_encoding`.
+    Everything that the process had compiled before is reset.
     """
     device = torch.device(device)
     missing = _missing(device)
