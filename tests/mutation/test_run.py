@@ -173,11 +173,17 @@ def test_of_a_hundred_changes_ninety_seven_are_noticed_or_change_nothing():
 
 
 def test_what_is_equivalent_has_its_reason_and_still_stands_in_the_source():
+    """The kept run may be of an older commit, some of whose lines are gone."""
+
+    def stands(file, before):
+        return before in (run.ROOT / file).read_text("utf-8")
+
     kept = (row for row in KEPT["unnoticed"] if row["outcome"] == "equivalent")
-    assert {(row["file"], row["before"], row["after"]) for row in kept} == set(REASONS)
+    found = {(row["file"], row["before"], row["after"]) for row in kept}
+    assert {row for row in found if stands(*row[:2])} == set(REASONS)
     for (file, before, _), reason in REASONS.items():
         assert reason.endswith(".")
-        assert before in (run.ROOT / file).read_text("utf-8"), before
+        assert stands(file, before), before
 
 
 def test_processes_share_the_work_and_one_that_ends_early_is_noticed(tmp_path, capfd):
