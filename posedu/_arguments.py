@@ -137,7 +137,10 @@ def require_dimension(name: str, value: int, multiple: int = 2) -> int:
 
 
 def require_base(base: float) -> float:
-    """Return ``base`` if it is a finite number above 1, else raise."""
+    """Return ``base``, the base of a series of frequencies, if finite and above 1.
+
+    Raises otherwise.
+    """
     if isinstance(base, bool) or not isinstance(base, Real):
         raise TypeError(f"base must be a number, got {base!r}")
     if not math.isfinite(base) or base <= 1:

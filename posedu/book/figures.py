@@ -221,8 +221,8 @@ def curves(
 def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
     """Add a legend with at most ``columns`` columns, as many as fit into the figure.
 
-    Its entries are the labeled lines of ``axes``; ``place`` is matplotlib's name of the
-    legend's location.
+    The legend's entries are the labeled lines of ``axes``; ``place`` is matplotlib's
+    name of the legend's location.
     """
     named = axes.get_legend_handles_labels()
     for ncols in range(columns, 0, -1):

@@ -146,13 +146,14 @@ def prove_each(
     *,
     covers: str,
 ) -> None:
-    """Check exactly that ``holds`` is true of every case; raise for the first failure.
+    """Check exactly that a claim holds in every case; raise for the first failure.
 
     This is for finite statements (all permutations of four tokens) and for rational
-    cases computed without rounding. At least one case is needed. ``holds`` must return
-    a boolean, since a list or a matrix would be true whatever its entries are; or it
-    returns a table of symbols' values, with which the displayed formula with this
-    ``label`` must hold. ``covers`` names the cases, as the end of "Covers …".
+    cases computed without rounding. ``cases``, at least one, are the values for which
+    the function ``holds`` evaluates the claim. ``holds`` must return a boolean, since a
+    list or a matrix would be true whatever its entries are; or it returns a table of
+    symbols' values, with which the displayed formula with this ``label`` must hold.
+    ``covers`` names the cases, as the end of "Covers …".
     """
     count, tables, display = 0, [], None
     for case in cases:
@@ -186,10 +187,11 @@ def prove_sampled(
     slack: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Check in floating point that a bound holds and that its (wrong) mutant does not.
+    """Check in random cases that a bound holds and that its (wrong) mutant does not.
 
-    This is evidence, not proof. The printed line says which share of the bound was used
-    and which wrong statement the same samples reject.
+    This is evidence in floating point, not proof. The mutant is a wrong statement in
+    place of the bound. The printed line says which share of the bound was used and
+    which wrong statement the same samples reject.
 
     Parameters
     ----------
@@ -359,7 +361,7 @@ def _refused(
 
 
 def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> bool:
-    """Return whether ``fails`` is true of a mutant, or raises an error for it.
+    """Return whether the function ``fails`` is true of a mutant, or raises an error.
 
     The mutant ``display`` is a changed copy of a formula; ``table`` has the values of
     its symbols.

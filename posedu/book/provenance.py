@@ -98,12 +98,15 @@ def _device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """Return posedu's git commit, with "+" if files differ from it; None if unknown."""
+    """Return posedu's git commit; None if it is unknown.
+
+    "+" is added if files differ from the commit.
+    """
     return _installed_commit() or _checked_out_commit()
 
 
 def _installed_commit() -> str | None:
-    """Return the commit that pip recorded; None if posedu is not installed from git."""
+    """Return posedu's git commit as pip recorded it; None if not installed from git."""
     try:
         origin = distribution("posedu").read_text("direct_url.json")
     except PackageNotFoundError:

@@ -92,6 +92,10 @@ def variant(
 class Record:
     """Base class of the catalog's records of encodings and of RoPE scaling methods.
 
+    ``title`` is a name for readers, ``paper`` the publication's key in the book's
+    bibliography, and ``arxiv`` the publication's arXiv id. ``adopters`` are models and
+    programs that use the encoding or method.
+
     ``file`` is the module of the implementations, as a path in the package of each:
     ``"rotary.rope"`` is ``posedu/numpy/rotary/rope.py`` and its counterparts.
     ``function`` is the name of the function in that module, if it is not ``name``.
@@ -141,7 +145,7 @@ class Record:
 
     @property
     def exercises(self) -> str:
-        """Path of the chapter's exercise notebook in the book, or an empty string."""
+        """Path of the notebook with the chapter's exercises, or an empty string."""
         return f"notebooks/exercises/{self.chapter}" if self.chapter else ""
 
     def implementation(self, implementation: str) -> Any:

@@ -219,7 +219,7 @@ def crosscheck_attention(
         mask"``; ``"causal"``, also with a cache in ``"cache, two pieces"`` and
         ``"cache, one by one"``; ``"packed"``, two sequences in a row; ``"padding"`` at
         the end. ``"mask off by one"`` is a mutant, a fault made on purpose: the
-        reference lets queries attend to the next key, and the outputs do not
+        reference lets queries attend to the next key, so that the outputs differ.
     dtypes
         Dtypes of the layer.
     compiled

@@ -391,9 +391,10 @@ class Case:
         return np.stack([np.asarray(row) for row in out])
 
     def measure(self) -> None:
-        """Compute and store NumPy's result, the result's spread, and its slopes.
+        """Compute and store NumPy's result, the result's spread, and slopes.
 
-        The spread is the standard deviation by simulated roundings.
+        The spread is the standard deviation by simulated roundings. The slopes are
+        those of ⟨upstream gradient, result⟩ along directions of inputs and parameters.
         """
         exact = Arithmetic()
         self.decisions = exact.decisions
@@ -499,7 +500,10 @@ class Case:
                     raise
 
         def rounded_slope(a: Arithmetic) -> float:
-            """Slope between two points of the line that have equal rounding errors."""
+            """Slope of ⟨upstream gradient, result⟩ between two points of the line.
+
+            Both points have the same random rounding errors, those of ``a``.
+            """
             return (at(STEP, a.again()) - self._sum(self._start(a))) / STEP
 
         spread = self._spread(rounded_slope)
@@ -647,7 +651,10 @@ class _Hooks(Case):
 
 
 class _Layers(_Hooks):
-    """Inputs and implementations of an encoding that changes positions by layer."""
+    """Inputs and implementations of an encoding that changes positions by layer.
+
+    Each layer changes the positions of the next.
+    """
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of queries, keys and values, and of the MLP output."""

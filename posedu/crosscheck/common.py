@@ -103,7 +103,7 @@ def trains_flex(device: torch.device) -> bool:
 
 
 def compiled_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
-    """Return the dtypes in which to compile on a device.
+    """Return the dtypes in which compiled PyTorch modules are compared on a device.
 
     A GPU that emulates bfloat16 has no compiler for it.
     """
@@ -114,12 +114,15 @@ def compiled_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray:
-    """Return the values of a tensor in float64."""
+    """Return the values of a tensor as a float64 NumPy array."""
     return x.detach().cpu().double().numpy()
 
 
 def rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """Round ``x`` to a dtype, so that all implementations get the same numbers."""
+    """Round ``x`` to a dtype, so that all implementations get the same numbers.
+
+    The rounded numbers are returned in float64.
+    """
     return torch.tensor(x).to(dtype).double().numpy()
 
 

@@ -143,7 +143,7 @@ def ordinary_error(
 
 
 class Pair:
-    """A PyTorch module, and NumPy and SymPy functions with the module's parameters."""
+    """An encoding's PyTorch module, NumPy and SymPy function, with equal parameters."""
 
     def __init__(
         self,
@@ -450,10 +450,10 @@ def _scaled(at: ReferenceAt, x: np.ndarray, line):
 
 
 def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
-    """Largest change of an entry's slope by a doubled step, relative to roundings.
+    """Largest change of a result entry's slope by a doubled step, per rounding error.
 
-    The entries are those of the result for the features ``x``; the steps go along
-    ``line``, a direction of the parameters. If this ratio is at most 1, the slope is
+    The result is that for the features ``x``; the steps go along ``line``, a direction
+    of the parameters. If the ratio of change to roundings is at most 1, the slope is
     off by less than the roundings of the result at its ends, unless both steps are
     wrong by the same amount.
     """

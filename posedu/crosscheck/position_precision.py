@@ -33,8 +33,8 @@ def error_by_position(
     exact
         Function from NumPy positions to the right table, in float64.
     limits
-        A window holds the positions from ``limit - window`` (at least 0) to
-        ``limit - 1``.
+        Ends of the windows. Each window holds the positions from ``limit - window`` (at
+        least 0) to ``limit - 1``.
     window
         Number of positions in a window.
 

@@ -76,9 +76,10 @@ def softplus_error(form: Form, z: Float[Tensor, "logits"]) -> Float[Array, "logi
 class Sticks(Table):
     """Errors of stick-breaking weights, by formula of softplus and size of the logits.
 
-    ``weight`` holds the largest error of a weight for each formula, and ``excess`` the
-    largest sum of a query's weights, minus 1, both ``[sizes]``. ``bound`` is
-    :func:`row_bound`.
+    ``sizes`` are the largest sizes of a logit. ``weight`` holds the largest error of a
+    weight for each formula, and ``excess`` the largest sum of a query's weights, minus
+    1, both ``[sizes]``. ``bound`` is the bound, at each size, on the summed errors of
+    one query's weights with PyTorch's softplus.
     """
 
     sizes: Float[Array, "sizes"]
@@ -87,7 +88,10 @@ class Sticks(Table):
     bound: Float[Array, "sizes"]
 
     def caption(self) -> str:
-        """Return the caption: the formula whose weights of a query add up to most."""
+        """Return the caption: range of logits, and largest sum of a query's weights.
+
+        The caption names the softplus formula with which the sum is largest.
+        """
         longest = max(self.excess, key=lambda form: self.excess[form].max())
         return (
             f"Logits up to ±{self.sizes.max():.0f}, compared with float64. With the "
@@ -97,7 +101,11 @@ class Sticks(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the column heads, then the largest errors by each softplus formula."""
+        """Yield the column heads, then a row for each softplus formula.
+
+        A row has the largest error of a weight, and the largest sum of a query's
+        weights, minus 1.
+        """
         yield "softplus", "largest error of a weight", "largest sum of a row, minus 1"
         for form in self.weight:
             worst = self.weight[form].max(), self.excess[form].max()
@@ -107,7 +115,7 @@ class Sticks(Table):
 def break_sticks(
     sizes: Float[Array, "sizes"], *, rows: int = 256, keys: int = 256, seed: int = 0
 ) -> Sticks:
-    """Measure stick-breaking weights with every softplus formula, by size of logits.
+    """Measure errors of stick-breaking weights, by softplus formula and size of logits.
 
     The logits of ``rows`` queries and ``keys`` keys are one random pattern, uniform
     from −1 to 1, times each of ``sizes``, in float32.
@@ -128,10 +136,11 @@ def break_sticks(
 
 
 def row_errors(form: Form, logits: Float[Tensor, "rows keys"]) -> tuple[float, float]:
-    """Return the largest error of a stick-breaking weight, and the largest row sum − 1.
+    """Return the largest error of a stick-breaking weight, and the largest sum minus 1.
 
-    A row holds one query's weights of all keys. ``form`` is the softplus formula that
-    is tested, applied to ``logits``. Errors are differences from float64 results.
+    A sum is that of one query's weights of all keys, which should be at most 1.
+    ``form`` is the softplus formula that is tested, applied to ``logits``. Errors are
+    differences from float64 results.
     """
     weights = to_numpy((logits - _summed_outwards(form(logits))).exp())
     true, _ = _true(logits)

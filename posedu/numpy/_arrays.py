@@ -10,7 +10,7 @@ Positions = Num[np.ndarray, "*tokens"] | Sequence[object] | Number
 
 
 def as_array(name: str, given: object) -> np.ndarray:
-    """Return ``given`` as a NumPy array; raise if it is masked or cannot become one.
+    """Convert ``given`` to a NumPy array; raise if it is masked or cannot be converted.
 
     ``name`` is the argument's name in error messages.
     """
@@ -89,7 +89,7 @@ def require_numbers(positions: np.ndarray) -> np.ndarray:
 
 
 def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return ``mask`` if it is boolean and of the given shape, else raise."""
+    """Return an attention mask if it is boolean and of the given shape, else raise."""
     mask = as_array("mask", mask)
     if mask.dtype != bool:
         raise TypeError(

@@ -102,7 +102,7 @@ def weigh(
 ) -> Float[Array, "heads queries keys"]:
     """Attention weights: :func:`softmax` over the keys that a query may attend to.
 
-    These keys are given by ``tokens.mask``.
+    These keys are given by ``tokens.mask``, true where query i may attend to key j.
     """
     return softmax(logits, np.broadcast_to(tokens.mask, logits.shape))
 
@@ -114,7 +114,7 @@ def mix(
 ) -> Float[Array, "heads queries d"]:
     """Attention output: each query's sum of the values ``v``, weighted by ``weights``.
 
-    ``tokens`` is not used.
+    ``tokens`` is not used: it is an argument of every hook ``mix``.
     """
     return weights @ v
 
@@ -194,7 +194,10 @@ def logits(
 
 
 def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
-    """Boolean mask of causal attention: true where key j is not after query i."""
+    """Boolean mask of causal attention: true where key j is not after query i.
+
+    The mask is ``[tokens, tokens]``; ``tokens`` is the number of tokens.
+    """
     return np.tril(np.ones((tokens, tokens), dtype=bool))
 
 

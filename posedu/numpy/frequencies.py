@@ -56,9 +56,9 @@ def wavelengths(
 
 
 def require_frequencies(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return ``frequencies`` as float64 if a nonempty finite vector, else raise.
+    """Return ``frequencies`` as float64 if they are a finite vector, else raise.
 
-    A vector is an array with one axis.
+    A vector is an array with one axis, here with at least one number.
     """
     omega = require_floats("frequencies", frequencies)
     if omega.ndim != 1 or not len(omega):

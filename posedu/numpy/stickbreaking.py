@@ -15,8 +15,8 @@ def earlier(
 ) -> Bool[Array, "queries keys"]:
     """Boolean mask: true where key j is before query i, or at it if ``attend_current``.
 
-    ``queries`` and ``keys`` are their numbers. The last query has the position of the
-    last key, as when earlier keys are cached.
+    ``queries`` and ``keys`` are the numbers of queries and of keys. The last query has
+    the position of the last key, as when earlier keys are cached.
     """
     require_bool("attend_current", attend_current)
     if queries > keys:

@@ -1,4 +1,4 @@
-"""The symbolic implementation of encodings: exact SymPy matrices for proofs, tests."""
+"""Symbolic implementation of encodings: exact SymPy matrices for proofs and tests."""
 
 from posedu.sympy.absolute.cape import cape
 from posedu.sympy.absolute.floater import floater

@@ -33,19 +33,26 @@ class Tokens:
     x: sp.Matrix | None = None
 
     def pairs(self, entry: Callable[[int, int], sp.Expr]) -> sp.Matrix:
-        """Matrix of ``entry(i, j)`` for query i and key j, 0 where key j is hidden."""
+        """Matrix of ``entry(i, j)`` for query i and key j, 0 where key j is hidden.
+
+        A key is hidden if the query may not attend to it.
+        """
         n = len(self.visible)
         return sp.Matrix(n, n, lambda i, j: entry(i, j) if j in self.visible[i] else 0)
 
     def by_head(self, entry: Callable[[int, int, int], sp.Expr]) -> Heads:
-        """Matrix of ``entry(h, i, j)`` for each head h, 0 where key j is hidden."""
+        """Matrix of ``entry(h, i, j)`` for each head h, 0 where key j is hidden.
+
+        A key is hidden if query i may not attend to it.
+        """
         heads = range(len(self.q))
         return tuple(self.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
 
     def of_offsets(self, entry: Callable[[sp.Expr], sp.Expr]) -> sp.Matrix:
         """Matrix of ``entry(offset)`` of query and key, 0 where the key is hidden.
 
-        The offset is query position minus key position.
+        The offset is query position minus key position. A key is hidden if the query
+        may not attend to it.
         """
         at = self.positions
         return self.pairs(lambda i, j: entry(at[i] - at[j]))
@@ -153,8 +160,8 @@ class Steps(NamedTuple):
     """The results of attention's steps: tokens, logits, attention weights and output.
 
     ``tokens`` holds queries, keys, values and positions, as hooks (the functions by
-    which an encoding acts on attention) take them. All others have a matrix for each
-    head.
+    which an encoding acts on attention) take them. ``logits``, ``weights`` and ``out``
+    have a matrix for each head.
     """
 
     tokens: Tokens

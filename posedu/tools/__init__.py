@@ -1,4 +1,4 @@
-"""Tools for configurations, checkpoints and positions of models."""
+"""Read and write RoPE configurations, convert checkpoints, make token positions."""
 
 from posedu.tools.checkpoints import (
     Conversion,

@@ -76,9 +76,10 @@ class Pairs:
         require_bool("clockwise", self.clockwise)
 
     def features(self, width: int) -> Int[np.ndarray, "two pairs"]:
-        """Return the first and second feature of each pair of ``width`` features.
+        """Return the indices of the first and second feature of each pair.
 
-        Positive positions rotate the first feature toward the second.
+        ``width`` is the number of rotated features. Positive positions rotate the first
+        feature toward the second.
         """
         both = np.stack(pairs(width, layout=self.layout))
         return both[::-1] if self.clockwise else both
@@ -107,7 +108,8 @@ class Conversion:
     Raises
     ------
     ValueError, TypeError
-        A number is not positive, not even or too large, or ``rotated`` is unknown.
+        ``head_dim`` is not a positive integer; ``width`` is not positive, not even or
+        above ``head_dim``; ``rotated`` is unknown; or ``within`` is not text.
     """
 
     source: Pairs
@@ -135,10 +137,10 @@ class Conversion:
         return self.head_dim if self.width is None else self.width
 
     def order(self, features: int, start: int) -> Int[np.ndarray, "features"]:
-        """Return the index before conversion of each of a head's ``features`` features.
+        """Return the index before conversion of each feature of a head.
 
-        ``features`` is their number. The rotated features begin at index ``start``; all
-        others stay in place.
+        ``features`` is the number of the head's features. The rotated features begin at
+        index ``start``; all others stay in place.
         """
         source = np.arange(features)
         here, there = (

@@ -105,7 +105,7 @@ def kept_tokens(
     Raises
     ------
     ValueError, TypeError
-        A number is not a whole number or is below 0.
+        An argument is not a whole number or is below 0.
     """
     for name, value in (("count", count), ("sinks", sinks), ("window", window)):
         require_count(name, value)

@@ -1,4 +1,4 @@
-"""Helpers for custom autograd functions: autocast, saved inputs, more derivatives."""
+"""Helpers for custom autograd functions: casts, saved inputs, further derivatives."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -84,9 +84,10 @@ def completed(
     ) -> tuple[Callable[..., Any], list[Tensor]]:
         """Return ``reference`` as a function of chosen inputs, and these inputs.
 
-        The chosen inputs are those at ``indices`` among the arguments of the autograd
-        function; all other inputs keep the values that were saved in ``ctx``, its
-        context object.
+        ``reference``, the argument of :func:`completed`, computes the output of the
+        autograd function by differentiable operations. The chosen inputs are those
+        at ``indices`` among the function's arguments; all other inputs keep the values
+        that were saved in ``ctx``, the function's context object.
         """
         inputs, _ = kept(ctx)
 
@@ -114,9 +115,10 @@ def completed(
             return tuple(of_inputs)
 
         def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-            """Return the Jacobian-vector product, by two vector-Jacobian products.
+            """Return an autograd function's Jacobian-vector product, by two VJPs.
 
-            ``ctx`` is the context object of the autograd function. ``tangents`` has one
+            A VJP is a vector-Jacobian product, which differentiates backwards. ``ctx``
+            is the context object of the autograd function. ``tangents`` has one
             tensor for each input, ``None`` for an input without a tangent. Forward-mode
             differentiation is not used for the product, since PyTorch refuses nested
             tangents.

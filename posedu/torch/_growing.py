@@ -26,7 +26,7 @@ class Reserve:
         self.written = 0
 
     def append(self, new: Tensor) -> None:
-        """Copy ``new`` into the memory, after the entries that are written already."""
+        """Copy the tensor ``new`` into the reserved memory, after the entries there."""
         end = self.written + new.shape[self.axis]
         self.memory.narrow(self.axis, self.written, new.shape[self.axis]).copy_(new)
         self.written = end

@@ -23,7 +23,7 @@ def as_real_tensor(
     Raises
     ------
     TypeError
-        Values that are not numbers, complex numbers or a sparse tensor.
+        Values that are not numbers, or are complex numbers; a sparse tensor.
     """
     place = value.device if isinstance(value, Tensor) else "cpu"
     try:

@@ -39,13 +39,14 @@ def integrate(
     farthest: int,
     largest: float,
 ) -> Tensor:
-    """Return the solution P at each position, float64 ``[*positions, states, width]``.
+    """Return the solution of FLOATER's neural ODE at each position, in float64.
 
-    Equation ``def-floater``. ``start`` are the states at position 0, ``[states,
-    width]``. ``field`` are the weights and biases of the network that gives the slope:
-    weight and bias of the inner layer, then weight and bias of the outer layer. From
-    one whole position to the next, the solver takes ``steps`` steps with the
-    coefficients named ``tableau``, through the time ``delta``.
+    The shape is ``[*positions, states, width]``. Equation ``def-floater``. ``start``
+    are the states at position 0, ``[states, width]``. ``field`` are the weights and
+    biases of the network that gives the slope: weight and bias of the inner layer, then
+    weight and bias of the outer layer. From one whole position to the next, the solver
+    takes ``steps`` steps with the coefficients named ``tableau``, through the time
+    ``delta``.
 
     Raises
     ------

@@ -25,7 +25,10 @@ _EXACT_BELOW = {
 
 
 def require_floats(name: str, x: Tensor) -> None:
-    """Raise unless ``x`` is a dense tensor of real floats of 16 bits or more."""
+    """Raise unless ``x`` is a dense tensor of real floats of 16 bits or more.
+
+    ``name`` is the name of ``x`` in the error message.
+    """
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
     if x.layout != torch.strided:
@@ -34,7 +37,10 @@ def require_floats(name: str, x: Tensor) -> None:
 
 
 def require_float_dtype(name: str, dtype: torch.dtype) -> None:
-    """Raise unless ``dtype`` is a type of real floats of 16 bits or more."""
+    """Raise unless ``dtype`` is a type of real floats of 16 bits or more.
+
+    ``name`` is the name of the argument that has the dtype, for the error message.
+    """
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"{name} must be a torch.dtype, got {dtype!r}")
     if not dtype.is_floating_point:
@@ -44,7 +50,11 @@ def require_float_dtype(name: str, dtype: torch.dtype) -> None:
 
 
 def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise unless ``x`` is a tensor of finite floats of the given shape."""
+    """Raise unless ``x`` is a tensor of finite floats of the given shape.
+
+    ``name`` is the name of ``x`` in the error message. Whether numbers are finite is
+    checked on a CPU only.
+    """
     require_floats(name, x)
     if x.shape != shape:
         raise ValueError(f"{name} must be {list(shape)}, got shape {list(x.shape)}")
@@ -52,7 +62,10 @@ def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def require_all_finite(name: str, x: Tensor) -> None:
-    """Raise if ``x`` is on a CPU and has a number that is not finite."""
+    """Raise if ``x`` is on a CPU and has a number that is not finite.
+
+    ``name`` is the name of ``x`` in the error message.
+    """
     if x.is_cpu and not x.isfinite().all():
         raise ValueError(f"{name} must be finite")
 
@@ -118,7 +131,11 @@ def require_positions(positions: Tensor | range, like: Tensor | None = None) -> 
 
 
 def require_position_dtype(name: str, positions: Tensor) -> None:
-    """Raise unless ``positions`` are a dense tensor of a dtype that holds positions."""
+    """Raise unless ``positions`` are a dense tensor of a dtype that holds positions.
+
+    These are int8 to int64, uint8, float32 and float64. ``name`` is the argument's name
+    in the error message.
+    """
     if not isinstance(positions, Tensor):
         raise TypeError(
             f"{name} must be a torch.Tensor, got {type(positions).__name__}"
@@ -146,9 +163,10 @@ def _require_exact_range(positions: range) -> None:
 
 
 def require_input(x: Tensor | None, d_model: int, weight: Tensor) -> Tensor:
-    """Return ``x``; raise unless its shape, dtype and device fit a layer's weights.
+    """Return the input ``x`` of a layer; raise unless it fits the layer's weights.
 
-    The shape must be ``[batch, tokens, d_model]``.
+    The shape must be ``[batch, tokens, d_model]``, dtype and device those of
+    ``weight``; under autocast the dtype may differ.
     """
     if x is None:
         raise ValueError(f"x must be [batch, tokens, {d_model}], got none")
@@ -276,7 +294,11 @@ def align_positions(
 
 
 def _hint(given: Sequence[int], x: Tensor) -> str:
-    """Return a hint on the order of axes, if positions fit the axis of heads."""
+    """Return a hint on the order of x's axes, to end an error message.
+
+    ``given`` is the shape of the refused positions. The hint is empty unless this shape
+    suggests that the axes of tokens and of heads in ``x`` are swapped.
+    """
     if x.ndim == 4 and x.shape[1] in given[:2]:
         return "; the axes are [batch, heads, tokens, d], not [batch, tokens, heads, d]"
     return ""
@@ -285,7 +307,7 @@ def _hint(given: Sequence[int], x: Tensor) -> str:
 def angles(
     positions: Shaped[Tensor, "..."] | range, frequencies: Float[Tensor, "*heads pairs"]
 ) -> Float[Tensor, "*rows tokens pairs"]:
-    """Return float64 angles position · frequency, for all positions and frequencies."""
+    """Return the angle position · frequency of each position and pair, in float64."""
     return in_float64(positions, frequencies.device)[..., None] * frequencies
 
 
@@ -343,6 +365,8 @@ def seeded_normal(
     shape: tuple[int, ...], deviation: float, seed: int
 ) -> Float[Tensor, "*shape"]:
     """Draw normal float32 numbers from a seed, the same numbers on every device.
+
+    Their mean is 0, their standard deviation ``deviation``.
 
     Raises
     ------

@@ -498,7 +498,11 @@ class Attention(nn.Module):
         out: Float[Tensor, "batch heads tokens d"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Concatenate the outputs of the heads and project them to width d_model."""
+        """Concatenate the outputs of the heads and project them to width d_model.
+
+        ``out`` are the outputs of the heads; ``x`` is the layer's input, which a
+        subclass may use, for a gate for example.
+        """
         return self.o(out.transpose(1, 2).flatten(2))
 
 

@@ -93,7 +93,7 @@ class Tokens:
 
     @property
     def limits(self) -> Limits:
-        """Limits of the keys for a query: causality, window, padding and segments."""
+        """Limits of a query's keys: causality, window, padding and segments."""
         return Limits(self.causal, self.window, self.padding, self.segments)
 
     @property

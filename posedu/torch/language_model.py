@@ -32,7 +32,8 @@ class LanguageModel(nn.Module):
     vocab_size
         Number of different tokens: 0 … vocab_size − 1.
     d_model, heads, layers
-        Sizes of the :class:`~posedu.torch.transformer.Transformer`.
+        Width, query heads and number of layers of the
+        :class:`~posedu.torch.transformer.Transformer`.
     tied
         Whether the head uses the weight of the embedding (arXiv 1608.05859), which
         then starts with the deviation d_model^(−1/2) and is multiplied by √d_model at

@@ -28,7 +28,8 @@ def choose_route(encoding: Encoding, route: Route | None) -> Route:
     Raises
     ------
     ValueError
-        An unknown route, or one that lacks a hook of the encoding.
+        An unknown route, one that does not call a hook that the encoding uses, or one
+        that needs a hook (``fold``, ``attend``) that the encoding does not use.
     """
     eager_hooks = [hook for hook in _EAGER_HOOKS if encoding.uses(hook)]
     folds = encoding.uses("fold") and not encoding.uses("bias")
@@ -83,7 +84,8 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
 def _bias_of_offset(encoding: Encoding, tokens: Tokens) -> Tensor | None:
     """Return the bias of each offset, made once for all layers.
 
-    ``None`` under a compiler, not on a CPU, or if the bias is no function of offset.
+    An offset is query position minus key position. ``None`` under a compiler, not on a
+    CPU, or if the bias is no function of offset.
     """
     if is_compiling() or not tokens.q.is_cpu:
         return None

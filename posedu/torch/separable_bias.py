@@ -249,6 +249,7 @@ def _first_keys(
     margin = (2 * largest_product).to(b) + math.log(b.shape[-1] / u)
     largest = b.nan_to_num(nan=math.inf).cummax(-1).values  # keys after NaN are used
     threshold = largest[:, ::_ROWS].contiguous() - margin[:, None]
+    threshold = threshold.nan_to_num(nan=-math.inf)  # no key is skipped beside NaN
     return torch.searchsorted(largest, threshold).tolist()
 
 

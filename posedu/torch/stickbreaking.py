@@ -56,8 +56,9 @@ def break_stick_log(
 ) -> tuple[Float[Tensor, "*rows queries keys"], Float[Tensor, "*rows queries"]]:
     """Return stick-breaking weights and the logarithm of each query's remaining stick.
 
-    The remaining stick of a query is the weight that its keys leave over. Computed in
-    log space, in float32 or float64; see
+    The remaining stick of a query is the weight that its keys leave over. With
+    ``attend_current`` a query's own key is included; keys where ``mask`` is false are
+    left out. Computed in log space, in float32 or float64; see
     :func:`posedu.numpy.stickbreaking.break_stick_log`. Equation ``eq-stick-log``.
     """
     require_floats("logits", logits)
@@ -96,7 +97,8 @@ def stick_breaking_tiles(
         Queries, keys and values. With fewer key-value heads than query heads, each
         key-value head serves neighboring query heads.
     attend_current
-        See :func:`posedu.numpy.stickbreaking.break_stick`.
+        Whether a query attends to its own key, too; see
+        :func:`posedu.numpy.stickbreaking.break_stick`.
     key_padding_mask
         True where a key is padding, to be skipped.
     block
@@ -410,7 +412,8 @@ class StickBreaking(Encoding):
         ``"sink"`` or ``"renormalize"``; see
         :func:`posedu.numpy.stickbreaking.stick_breaking`.
     heads, d
-        Needed for ``"sink"``, whose vectors ``[heads, d]`` are trained.
+        Query heads, and width of the values. Needed for ``"sink"``, whose vectors
+        ``[heads, d]`` are trained.
     sink
         Initial sink vectors. Default: zeros.
     stop

@@ -101,8 +101,9 @@ def by_group(
 ) -> Float[Tensor, "batch heads queries m"]:
     """Multiply the rows of each query head by the matrix of its key-value head.
 
-    Neighboring query heads form a group, which shares a key-value head; ``grouped`` has
-    a matrix for each key-value head.
+    ``rows`` are queries or attention weights, one row for each query. Neighboring query
+    heads form a group, which shares a key-value head; ``grouped`` has a matrix for each
+    key-value head.
     """
     (heads, queries), groups = rows.shape[1:3], grouped.shape[1]
     if heads == groups:
@@ -151,9 +152,10 @@ def grouped_sdpa(
 
 
 def _rows_of_group(t: Tensor, group: int) -> Tensor:
-    """Reshape a single query's numbers of each head into rows of its key-value head.
+    """Gather the rows of the query heads of each group in one key-value head.
 
-    ``t`` is ``[batch, heads, 1, n]``; ``group`` query heads share a key-value head.
+    For a single query: the rows are the query's vector, or mask, in each head. ``t`` is
+    ``[batch, heads, 1, n]``; ``group`` query heads share a key-value head.
     """
     if t.shape[1] == 1:
         return t

@@ -104,7 +104,8 @@ class Transformer(nn.Module):
     Parameters
     ----------
     d_model, heads
-        As :class:`posedu.torch.attention.Attention`.
+        Width of the hidden states, and query heads, as for
+        :class:`posedu.torch.attention.Attention`.
     layers
         Number of layers.
     encoding

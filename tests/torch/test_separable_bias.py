@@ -1,6 +1,7 @@
 """Separable biases, carried by queries and keys: exact, in O(L) memory, isolated."""
 
 import math
+from math import isnan
 
 import numpy as np
 import pytest
@@ -296,3 +297,22 @@ def test_long_sequences_are_batched_where_no_head_can_be_looked_at(encoding):
     for one, row in zip(x.requires_grad_(), found, strict=True):
         (expected,) = torch.autograd.grad(module(one).sin().sum(), one)
         torch.testing.assert_close(row, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("place", [0, 400, 899])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_number_that_is_not_finite_stays_in_its_own_rows(place, value):
+    """Tiles skip keys by a bound of the products, and none where that is NaN."""
+    q, k, v = torch.randn(3, 1, 2, 900, 4, generator=torch.Generator().manual_seed(0))
+    b = 5.0 * torch.arange(900).to(DOUBLE).expand(1, 2, -1)
+    whole = by_tiles(q, k, v, b, scale=0.5)
+    for tensor in (q, k, v):
+        broken = tensor.clone()
+        broken[0, 0, place, 1] = value
+        given = [broken if t is tensor else t for t in (q, k, v)]
+        out = by_tiles(*given, b, scale=0.5)
+        close = torch.isclose(out, whole, rtol=0, atol=1e-5).all(-1)
+        tile = place // 128 * 128  # in a tile, a weight of 0 meets the number
+        assert close[0, 1].all() and close[0, 0, :tile].all()
+        if isnan(value):
+            assert not out[0, 0, place].isfinite().all()

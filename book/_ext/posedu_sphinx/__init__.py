@@ -18,8 +18,8 @@ PARTS = (
 def setup(app):
     """Register every module of the Sphinx extension: its directives, roles and events.
 
-    The garbage collector runs less often: a build keeps many large documents alive,
-    and scanning them took a fifth of the time.
+    The garbage collector runs less often: a build keeps many large documents alive, and
+    scanning them took a fifth of the build's time.
     """
     gc.set_threshold(50_000, 20, 20)
     from importlib import import_module

@@ -19,7 +19,7 @@ INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
 
 
 def fingerprint(root=ROOT):
-    """Return a hash of what all pages depend on: package code, data and settings.
+    """Return a hash of all pages' common inputs: package code, data files and settings.
 
     ``root`` is the repository's folder.
     """
@@ -47,10 +47,10 @@ def build():
 def make_site(root=ROOT):
     """Run the book's pages and have Sphinx write the site, with warnings as errors.
 
-    Return whether both succeeded. Sphinx reads only pages that changed, and it warns
-    only about pages that it reads. A failed build therefore deletes all pages that it
-    has read and written, and all pages are read again when one of their common inputs
-    has changed.
+    Return whether both succeeded. ``root`` is the repository's folder. Sphinx reads
+    only pages that changed, and it warns only about pages that it reads. A failed build
+    therefore deletes all pages that it has read and written, and all pages are read
+    again when one of their common inputs has changed.
     """
     known = root / "_build" / "inputs.sha256"
     now = fingerprint(root)
@@ -65,13 +65,19 @@ def make_site(root=ROOT):
 
 
 def forget_pages(root=ROOT):
-    """Delete all pages that Sphinx has read and written, so that all are read again."""
+    """Delete all pages that Sphinx has read and written, so that all are read again.
+
+    ``root`` is the repository's folder.
+    """
     for folder in (".doctrees", "jupyter_execute", "html"):
         shutil.rmtree(root / "_build" / folder, ignore_errors=True)
 
 
 def run_sphinx(root=ROOT):
-    """Have Sphinx write the site; return whether it did so without a warning."""
+    """Have Sphinx write the site; return whether it did so without a warning.
+
+    ``root`` is the repository's folder.
+    """
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [jupyter_book, "build", root, "--warningiserror", "--nitpick"]
     return subprocess.run([*command, "--keep-going"]).returncode == 0

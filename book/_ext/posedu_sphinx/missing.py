@@ -131,7 +131,7 @@ def _labeled(name, page):
 
 
 def _errata(record, root):
-    """Return whether a chapter has no erratum, or one that is missing in a list.
+    """Return whether an encoding's chapter has no erratum, or one that a list lacks.
 
     An erratum corrects a published source; the list is the list of all errata of the
     encoding's family, ``book/FAMILY/errata*.md``. Also true if the encoding has no

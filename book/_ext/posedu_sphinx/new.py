@@ -143,8 +143,9 @@ def families():
 def write(name, family, root=ROOT):
     """Write the files of a new encoding that do not exist yet; return their paths.
 
-    ``name`` is the encoding's name in the catalog, ``root`` the repository's folder. A
-    name in use, a name in another form or an unknown family raises ValueError.
+    ``name`` is the encoding's name in the catalog, ``root`` the repository's folder.
+    ValueError is raised if the catalog has the name already, if the name is not
+    lowercase words joined by hyphens, or if the family is unknown.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
@@ -168,9 +169,10 @@ def write(name, family, root=ROOT):
 
 
 def main(arguments=None):
-    """Write the files of a new encoding, and print the next steps; return status 0.
+    """Write a new encoding's files; print them and what is to be added to shared files.
 
-    ``arguments`` are the command's arguments, by default the process's own.
+    ``arguments`` are the command's arguments, by default the process's own: the
+    encoding's name and family. Return the exit status 0.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", help="catalog name, such as fope-offset")

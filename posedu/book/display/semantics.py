@@ -194,8 +194,8 @@ def _named(head: Token, tails: list[Tree], table: Table) -> Any:
 
     ``head`` is the name. If the symbol table has a key for the name with one of its
     sub- or superscripts, such as ``R^axial``, that key is used, else the key for the
-    name alone. A name without a key is e with an exponent or a constant such as π, else
-    an error.
+    name alone. A name without a key is e with an exponent or a constant such as π; any
+    other name raises DisplayError.
     """
     name = plain_name(head)
     for at, tail in enumerate(tails if _has_scripts(name, table) else ()):

@@ -48,7 +48,7 @@ ARGUMENT_LENGTH = 40  # characters of an argument where the case is too long
 
 @functools.cache
 def sheets() -> Mapping[str, str]:
-    """Return the name of the module with each chapter's exercises, by chapter.
+    """Map each chapter's name to the name of the module with the chapter's exercises.
 
     For example, the exercises of chapter ``learned-biases`` are in the module
     ``posedu.book.exercises.bias.learned_biases``.
@@ -60,7 +60,7 @@ def sheets() -> Mapping[str, str]:
 
 
 def sheet(chapter: str) -> Sheet:
-    """Return the exercises of a chapter.
+    """Return the exercises of the chapter of the given name, such as ``"rope"``.
 
     Raises
     ------

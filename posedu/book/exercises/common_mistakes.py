@@ -83,7 +83,8 @@ class Diagnosis:
     """Comparison of a learner's results with the right ones, for all test inputs.
 
     The methods look for the mistake that explains the results. If a result is a tuple,
-    slips are looked for in one entry alone: the first that is wrong for any test input.
+    slips (mistakes that can happen in any exercise) are looked for in one entry alone:
+    the first that is wrong for any test input.
     """
 
     def __init__(self, exercise: Exercise, given: list[Any], wanted: list[Any]):
@@ -613,7 +614,7 @@ def _moved(by: int) -> Callable[[Pairs, float], bool]:
     """Make a test that all results are the right ones, shifted ``by`` along an axis.
 
     ``by`` is a number of places. The returned test takes pairs of the learner's and the
-    right array, and the tolerance.
+    right array, and the largest difference accepted between two numbers.
     """
 
     def related(pairs: Pairs, tolerance: float) -> bool:

@@ -44,12 +44,14 @@ class Exercise:
     """One exercise: its text, test inputs, solution and known wrong answers.
 
     The exercise's section on the book's page, in the notebook to fill in and in the
-    notebook with solutions is made from it.
+    notebook with solutions is made from this object.
 
+    ``name`` is like "rope-1", and ``kind`` says how the exercise is solved.
     ``statement`` (the question) and ``hint`` are Markdown. ``solution`` is a function
-    of the exercise's module; the learner starts from its signature and docstring, in
-    about ``lines`` lines and ``minutes`` minutes. ``cases`` are tuples of arguments,
-    smallest first, since the reply to a wrong answer shows the first failing one.
+    of the exercise's module. The learner starts from the solution's signature and
+    docstring and needs about ``lines`` lines and ``minutes`` minutes. ``cases`` are
+    tuples of arguments, smallest first, since the reply to a wrong answer shows the
+    first failing one.
     ``misconceptions`` are typical wrong answers, ``properties`` are tests that every
     right answer passes, and ``tolerance`` is the largest absolute difference accepted
     between floats.
@@ -85,8 +87,9 @@ class Sheet:
 class Result:
     """Verdict of :func:`check` on a learner's answer to an exercise.
 
-    ``shown`` is the execution count of the notebook cell that has displayed the
-    verdict; None if no cell has displayed the verdict.
+    ``exercise`` is the exercise's name, ``message`` the reply to the learner. ``shown``
+    is the execution count of the notebook cell that has displayed the verdict; None if
+    no cell has displayed the verdict.
     """
 
     status: Literal["correct", "open", "wrong"]
@@ -105,7 +108,7 @@ class Result:
         return {"text/html": paragraph, "text/plain": repr(self)}
 
     def _ipython_display_(self) -> None:
-        """Display the verdict, unless the running cell has displayed it already."""
+        """Display the verdict, unless the running notebook cell has displayed it."""
         from IPython.display import display
 
         if self.shown is None or self.shown != running_ipython().execution_count:

@@ -197,7 +197,7 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def vanishes(expression: sp.Expr) -> bool:
-    """Return whether an expression is zero, to 30 digits wherever it is evaluated.
+    """Return whether an expression is zero, up to 1e-30 wherever it is evaluated.
 
     The expression's symbols get positive numbers and, unless they are declared
     positive, negative ones. An expression that cannot be evaluated is simplified
@@ -217,7 +217,7 @@ def vanishes(expression: sp.Expr) -> bool:
 
 
 def free_symbols(expressions: Iterable[Any]) -> list[sp.Expr]:
-    """Return the symbols and matrix entries in some expressions, sorted by name.
+    """Return the SymPy symbols and matrix entries in ``expressions``, sorted by name.
 
     Matrix entries are those of SymPy matrix symbols.
     """
@@ -282,7 +282,7 @@ def type_in_words(value: Any) -> str:
 
 
 def show_briefly(value: Any, longest: int = 120) -> str:
-    """Return a value as text of at most ``longest`` characters.
+    """Return an exercise's argument or result as at most ``longest`` characters.
 
     A longer array or matrix is described by its shape, other text is cut off.
     """
@@ -299,7 +299,7 @@ def show_briefly(value: Any, longest: int = 120) -> str:
 
 
 def show(value: Any, shown: int = SHOWN) -> str:
-    """Return a value as one line of text.
+    """Return a value, such as an exercise's argument or result, as one line of text.
 
     An array of more than ``shown`` entries is shown by its first and last entries and
     its shape.

@@ -6,10 +6,11 @@ longer ones, always on the same characters: the last ones of a window. A longer 
 shows more of the window before them, so only the context changes with the length.
 
 With one seed, all encodings get the same windows in the same order and the same initial
-weights, except for the encodings' own parameters. All share one learning rate: the
-candidate with the fewest bits per character at the training length, averaged over the
-encodings and over two seeds that are not reported. This command remakes the book's
-result in two hours on two idle cores; after an interrupt it continues::
+weights, except for the encodings' own parameters. All share one learning rate: of the
+rates that were tried, the one with the fewest bits per character at the training
+length, averaged over the encodings and over two seeds that are not reported. This
+command remakes the book's result in two hours on two idle cores; after an interrupt it
+continues::
 
     python -m posedu.book.experiments.characters --out book/data/characters-cpu.json
 """
@@ -138,9 +139,10 @@ class Settings:
 
 
 def text_of(settings: Settings) -> Text:
-    """Return the text; raise ValueError if the text has not the settings' checksum.
+    """Return the text of the experiment; raise ValueError if its checksum is wrong.
 
-    The text is :func:`standard_library`, which differs between versions of Python.
+    The checksum must be the one in the ``settings``. The text is
+    :func:`standard_library`, which differs between versions of Python.
     """
     text = standard_library()
     if settings.text != text.digest:
@@ -304,7 +306,7 @@ class Model(CausalModel):
 class Run(AnyRun):
     """Result of one training: bits per character and accuracy at each test length.
 
-    ``bits`` and ``accuracy`` map the length, written as text, to the value.
+    ``bits`` and ``accuracy`` map each test length, written as text, to the value.
 
     ``rate`` is the learning rate; ``loss`` is the mean training loss of the last tenth
     of the steps, in bits.
@@ -410,10 +412,10 @@ class Result(Runs):
 
 
 def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
-    """Format bits per character of all seeds as text: mean ± half of the interval.
+    """Format bits per character as text: mean over seeds ± half-width of its interval.
 
-    ``values`` has a number for each seed. The interval is Student's t interval at 95 %.
-    One seed gives its value alone.
+    ``values`` has a number for each seed. The interval is Student's t interval of the
+    mean at 95 %. One seed gives its value alone.
     """
     if len(values) < 2:
         return f"{values.mean():.3f}"

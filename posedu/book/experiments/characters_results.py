@@ -92,7 +92,7 @@ FIRE's are those of its abstract, up to four training lengths, which it tests.
 def overview(result: Result) -> Figure:
     """Draw each encoding's mean bits per character against the test length.
 
-    Each kind of encoding has a panel.
+    Each kind of encoding has a panel: positions, biases, or vectors and gates.
     """
     figure, (panels,) = canvas(1, len(PANELS), figsize=(7.2, 3.6), sharey=True)
     lengths = result.lengths()
@@ -250,9 +250,10 @@ def significant_differences(result: Result) -> Table:
     """Return a table that lists, for each encoding, the significantly worse ones.
 
     The table lists encodings by their numbers in the first column, separately for the
-    shortest and for the longest length. All intervals of one length hold together with
-    95 %. A difference is significant if its interval excludes 0 and its mean exceeds
-    ``NOTICED``.
+    shortest and for the longest length. The intervals of the mean differences of all
+    pairs of encodings at one length hold together with 95 %. A difference is
+    significant if its interval excludes 0 and its mean exceeds ``NOTICED``, 0.02 bits
+    per character.
     """
     names = [name for name in result.encodings() if name in CONDITIONS]
     numbers = {name: n for n, name in enumerate(names, 1)}
@@ -277,8 +278,9 @@ def significantly_worse(
     """Return, for each encoding, the encodings that need significantly more bits.
 
     ``names`` are the encodings to compare, ``length`` is the test length. A difference
-    is significant if its interval excludes 0 and its mean exceeds ``NOTICED``; the list
-    of an encoding is empty if there is none.
+    of two encodings is significant if its interval excludes 0 and its mean exceeds
+    ``NOTICED``, 0.02 bits per character; the list of an encoding is empty if there is
+    none.
     """
     values = {name: result.bits(name, length) for name in names}
     found: dict[str, list[str]] = {name: [] for name in names}
@@ -293,8 +295,9 @@ def clips(result: Result) -> Table:
     """Return a table that compares Shaw's clip distances with clip 4.
 
     A clip distance is the largest offset with a vector of its own. The table has the
-    bits saved at the shortest and at the longest length; all intervals of one length
-    hold together.
+    bits per character that each clip distance saves compared with clip 4, with
+    intervals, at the shortest and at the longest length; all intervals of one length
+    hold together with 95 %.
     """
     names = sorted(("shaw", *CLIPS), key=_clip)
     others = [name for name in names if name != "shaw-4"]
@@ -323,8 +326,9 @@ def clips(result: Result) -> Table:
 def absolute(result: Result) -> Table:
     """Return a table that compares further absolute encodings with their baselines.
 
-    A baseline is the encoding that a further encoding modifies. All intervals of one
-    length hold together.
+    A baseline is the encoding that a further encoding modifies. The table has the bits
+    per character saved compared with the baseline, with intervals; all intervals of one
+    length hold together with 95 %.
     """
     level = 1 - 0.05 / len(ABSOLUTE)
     near, next_, *_, far = result.lengths()

@@ -1,8 +1,8 @@
-"""Comparison of encodings by differences within seeds.
+"""Comparison of encodings by the differences of their results at each seed.
 
 The runs of one seed are paired: all encodings had the same data in the same order and
-the same initial weights, except for their own parameters. Two overlapping intervals
-prove nothing either way; an interval of the paired differences does.
+the same initial weights, except for their own parameters. Whether the intervals of two
+encodings overlap proves nothing; an interval of the paired differences does.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ POINT = 0.01  # one percentage point of an accuracy
 
 @dataclass(frozen=True)
 class Gap:
-    """Difference of two encodings: mean over paired seeds, half-width of its interval.
+    """Mean difference of two encodings over paired seeds, and half of its interval.
 
-    Differences of accuracies are in percentage points, differences of bits in bits.
+    The difference is one of accuracies, in percentage points, or of bits per character.
     """
 
     mean: float
@@ -41,10 +41,13 @@ class Gap:
         *,
         unit: float = POINT,
     ) -> "Gap":
-        """Return the difference ``one`` minus ``other`` of values paired by seed.
+        """Return two encodings' mean difference, with half of its interval.
 
-        ``interval`` returns mean and half-width of an interval of the ``level``. The
-        difference is divided by ``unit``, by default a percentage point.
+        ``one`` and ``other`` have a measured value, such as an accuracy, of either
+        encoding for each seed; the difference is ``one`` minus ``other``, divided by
+        ``unit``, by default a percentage point. ``interval`` is the function that
+        returns the mean of values and the half-width of an interval for it, of the
+        confidence ``level``.
 
         Raises
         ------
@@ -62,15 +65,21 @@ class Gap:
         return f"{self.mean:+.1f} ± {self.half:.1f}"
 
     def is_significant(self, least: float = 0.0) -> bool:
-        """Return whether the interval excludes 0 and the mean exceeds ``least``."""
+        """Return whether two encodings differ significantly.
+
+        They do if the interval of their mean difference excludes 0 and the size of the
+        mean difference exceeds ``least``.
+        """
         return abs(self.mean) > max(self.half, least)
 
     @property
     def verdict(self) -> str:
-        """Verdict on the expectation that the first encoding is above the second.
+        """Verdict on the expectation that the first encoding has the larger values.
 
-        "undecided" if the interval includes 0, otherwise "reproduced" if the mean is
-        above 0 and "contradicted" if below.
+        The values are the accuracies or bits whose mean difference, first minus second,
+        the gap is. "undecided" if the interval of the mean difference includes 0,
+        otherwise "reproduced" if the mean difference is above 0 and "contradicted" if
+        below.
         """
         if not self.is_significant():
             return "undecided"
@@ -84,12 +93,14 @@ def gaps(
     *,
     unit: float = POINT,
 ) -> dict[tuple[str, str], Gap]:
-    """Return the difference of every pair of encodings, first minus second.
+    """Return the mean difference of every pair of encodings, first minus second.
 
-    ``values`` has, for each encoding, one measured value for each seed. Differences are
-    divided by ``unit``, by default a percentage point. All intervals hold together with
-    ``level``: some of many intervals miss by chance, so the interval of each of n pairs
-    has the level 1 − (1 − level) / n (Bonferroni).
+    ``values`` has, for each encoding, one measured value, such as an accuracy, for each
+    seed; ``interval`` is the function that returns the mean and the half-width of its
+    interval. Differences are divided by ``unit``, by default a percentage point. All
+    intervals hold together with the confidence ``level``: some of many intervals miss
+    by chance, so the interval of each of n pairs has the level 1 − (1 − level) / n
+    (Bonferroni).
 
     Raises
     ------

@@ -88,8 +88,8 @@ AnySettings = Settings | sequences.Settings
 class Method:
     """Method of context extension, for example PI or YaRN.
 
-    ``make`` returns the encoding from the settings, the factor by which texts become
-    longer than in training, and the test length.
+    ``make`` is a function that returns the encoding; its arguments are the settings,
+    the factor by which texts become longer than in training, and the test length.
     """
 
     title: str
@@ -106,10 +106,10 @@ def _rope(
 
 
 def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
-    """Return the encoding with logits times ln n/ln L for queries with n > L keys.
+    """Return an encoding that multiplies the logits of queries with n > L keys.
 
-    L is the training length in the settings ``s``; ``over`` is the RoPE that is applied
-    too, or None for no RoPE.
+    The factor is ln n/ln L. L is the training length in the settings ``s``; ``over`` is
+    the RoPE that is applied too, or None for no RoPE.
     """
     return LogN(
         growth="floor",
@@ -183,7 +183,7 @@ def encodings(
 
 
 class Model(CausalModel):
-    """Causal transformer whose encodings a method has set for one test length.
+    """Causal transformer whose encodings a context extension method set for one length.
 
     ``model`` is "rope" or "windows", ``method`` a name in :data:`METHODS`, and
     ``factor`` says how many times as long as in training texts become.
@@ -221,17 +221,19 @@ class Model(CausalModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(characters.Run):
-    """Result of one training: bits per character of each measurement.
+    """Result of one training: bits per character, without and with context extension.
 
-    ``bits`` has the training length and the names of :func:`labels` as keys.
+    ``bits`` maps the training length, and each name of :func:`labels` for a method at a
+    length, to the bits per character.
     """
 
     known: ClassVar[tuple[str, ...]] = MODELS
 
 
 def label(method: str, factor: int, how: str) -> str:
-    """Return the name of a measurement, for example "yarn × 4, tuned".
+    """Return the name of a measured number of bits, for example "yarn × 4, tuned".
 
+    The number is of bits per character; ``method`` is the context extension method.
     ``how`` is "plain" (untuned) or "tuned", both at ``factor`` times the training
     length, or "near": at the training length, with the method set for ``factor``.
     """
@@ -239,7 +241,10 @@ def label(method: str, factor: int, how: str) -> str:
 
 
 def labels(model: str) -> list[str]:
-    """Return the names of all measurements of a model whose context is extended."""
+    """Return the names of all measurements of a model whose context is extended.
+
+    Each is a measurement of bits per character, named by :func:`label`.
+    """
     return [
         *(
             label(m, f, h)

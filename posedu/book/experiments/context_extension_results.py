@@ -71,7 +71,11 @@ def origins(result: Result) -> Table:
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean bits per character against the test length, untuned and tuned."""
+    """Draw each condition's mean bits per character against the test length.
+
+    A condition is a model and a context extension method. Untuned and tuned models have
+    a panel each; the length is divided by the training length.
+    """
     figure, (panels,) = canvas(1, 2, figsize=(7.2, 3.6), sharey=True)
     far = {}
     for panel, (how, panel_title) in zip(panels, HOW.items(), strict=True):
@@ -120,7 +124,7 @@ def overview(result: Result) -> Figure:
 
 
 def near_cost(result: Result) -> Table:
-    """Return a table of the bits that each method adds at the training length.
+    """Return a table of the bits per character that methods add at the training length.
 
     Each method is set for texts of the largest factor times the training length.
     """

@@ -424,12 +424,13 @@ class Result(Runs):
 def interval(
     values: Float[np.ndarray, "seeds"], level: float = 0.95
 ) -> tuple[float, float]:
-    """Return mean and half-width of the t interval, for seeds whose data overlap.
+    """Return mean over seeds and half-width of its t interval, where seeds share data.
 
     The interval has the confidence ``level``. Training sets of different seeds overlap,
-    so the variance of the mean is not s²/n. It is taken as s² (1/n + test/train), after
-    Nadeau and Bengio (2003). For the difference of two encodings, give the differences
-    of their paired values.
+    so the variance of the mean of n seeds is not s²/n, s being the values' standard
+    deviation. It is taken as s² (1/n + test/train), with the sizes of the test and the
+    training set, after Nadeau and Bengio (2003). For the difference of two encodings,
+    give the differences of their paired values.
     """
     return runs.interval(values, level, overlap=1 / (FOLDS - 1))
 
@@ -442,8 +443,8 @@ def split(
 ]:
     """Return the training and the test set of a seed: images in [−1, 1], labels.
 
-    One of ``FOLDS`` parts of the data, about equally large, is the test set; the seed
-    fixes the shuffling and the part.
+    The data are shuffled and divided into ``FOLDS``, 5, parts of about equal size, of
+    which one is the test set; the seed fixes the shuffling and the part.
     """
     digits = load_digits()
     images = torch.from_numpy(digits.images).float() / 8 - 1

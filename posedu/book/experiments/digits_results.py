@@ -33,9 +33,10 @@ LEFT_EDGE = 2e-17  # where a change of exactly 0 is drawn
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim that one encoding is above another at a resolution (``view``).
+    """A paper's claim that one encoding is more accurate than another at a resolution.
 
-    ``source`` is the paper; ``better`` and ``worse`` are names of encodings.
+    ``source`` is the paper, ``view`` the name of the test resolution; ``better`` and
+    ``worse`` are names of encodings.
     """
 
     source: str
@@ -94,8 +95,8 @@ def losses(result: Result) -> Table:
 def views(result: Result) -> Figure:
     """Draw the accuracy of each encoding at each test resolution.
 
-    Larger images have interpolated positions (the same picture) or extrapolated ones
-    (pixels numbered on).
+    Larger images have interpolated positions (the image covers the area of a training
+    image) or extrapolated ones (the pixels are one training pixel apart).
     """
     names = result.encodings()
     figure, panels = canvas(2, 1, figsize=(5.6, 7.4), sharex=True, sharey=True)
@@ -147,7 +148,7 @@ def significant_differences(result: Result) -> Table:
 
     A view is an image size of the test. A row counts the pairs of encodings that
     differ, and names those pairs in which both encodings rotate by two coordinates. The
-    intervals of all pairs of a view hold together with 95 %.
+    intervals of the mean differences of all pairs in a view hold together with 95 %.
 
     Raises
     ------
@@ -193,9 +194,10 @@ def significant_differences(result: Result) -> Table:
 def verdicts(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
     """Yield (claim, gap, verdict) for each claim whose encodings were trained.
 
-    The gap is the accuracy of the encoding that the paper claims to be above, minus
-    that of the other encoding, in points. The interval of each gap holds by itself at
-    95 %. The verdict is undecided if one of the trainings did not converge.
+    The gap is the accuracy of the encoding that the paper claims to be more accurate,
+    minus that of the other encoding, in percentage points. The interval of each gap
+    holds by itself at 95 %. The verdict is undecided if one of the trainings did not
+    converge.
     """
     for claim in CLAIMS:
         both = (claim.better, claim.worse)
@@ -226,7 +228,11 @@ def claims(result: Result) -> Table:
 
 
 def shift_figure(result: Result) -> Figure:
-    """Draw the largest change of a logit when all coordinates are shifted alike."""
+    """Draw how a common shift of all coordinates changes each encoding's logits.
+
+    The largest change of a logit is over the largest logit, one mark for each shift; a
+    second panel has the accuracies under the shifts.
+    """
     names = result.encodings()
     figure, ((above,), (below,)) = canvas(2, 1, figsize=(5.6, 7.4), sharey=True)
     for n, shift in enumerate(SHIFTS):

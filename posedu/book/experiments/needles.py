@@ -52,7 +52,10 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings(sequences.Settings):
-    """Sizes and training settings, chosen on seed 0, which is not reported."""
+    """Model sizes and training settings of the needles experiment.
+
+    They were chosen on seed 0, which is not reported.
+    """
 
     steps: int = 2500
     length: int = 128
@@ -61,13 +64,14 @@ class Settings(sequences.Settings):
 
 
 def needles(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Return a batch of texts with hidden facts, and the labels of their questions.
+    """Return token ids of texts with hidden facts, and labels: the letters asked for.
 
-    Tokens below ``LETTERS`` are letters, the others are marks.
+    A fact is a mark and the letter after it, among other letters. Tokens below
+    ``LETTERS`` are letters, the others are marks.
 
-    Both tensors are [batch, length]. Only the last tokens, the marks that ask, have
-    labels; all other labels are ``IGNORED``. ``trained``, the training length, changes
-    nothing here.
+    Token ids and labels are [``batch``, ``length``]. Only the last tokens, the marks
+    that ask, have labels; all other labels are ``IGNORED``. ``generator`` draws the
+    texts; ``trained``, the training length, changes nothing here.
     """
     for name, value in (("batch", batch), ("length", length), ("trained", trained)):
         require_dimension(name, value, 1)
@@ -110,7 +114,7 @@ def labels(model: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Run(AnyRun):
-    """Result of one training: accuracy of each method at each length.
+    """Result of one training: accuracy of each context extension method at each length.
 
     ``accuracy`` has the names of :func:`labels` as keys.
     """
@@ -130,13 +134,16 @@ class Result(Runs):
     run_type = Run
 
     def evaluations_of(self, run: AnyRun) -> list[str]:
-        """Return the names of a run's accuracies: each method at every length."""
+        """Return the names of a run's accuracies: each method at every length.
+
+        The methods are those of context extension.
+        """
         return labels(run.encoding)
 
     def accuracy(
         self, model: str, method: str, factor: int
     ) -> Float[np.ndarray, "seeds"]:
-        """Return the accuracies of a model by one method at one length.
+        """Return a model's accuracies with one context extension method at a length.
 
         ``factor`` is the test length over the training length. The values are in the
         order of rising seeds.

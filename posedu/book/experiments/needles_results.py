@@ -36,7 +36,10 @@ def origins(result: Result) -> Table:
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean accuracies of each method against test length over training length."""
+    """Draw mean accuracies of each condition against test length over training length.
+
+    A condition is a model and a context extension method.
+    """
     figure, ((panel,),) = canvas(figsize=(7.2, 4.0))
     far = {}
     for n, condition in enumerate(shown_conditions()):

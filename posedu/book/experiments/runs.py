@@ -121,8 +121,8 @@ class Runs(SavedTable):
     def complete(self) -> bool:
         """Return whether all encodings were trained with the same seeds, uninterrupted.
 
-        Where a run has other parts than encoding and seed, such as a task, each
-        combination of them needs the same seeds. False without runs.
+        Where a run's key has more than encoding and seed, such as a task, each
+        combination of encoding and task needs the same seeds. False without runs.
         """
         seeds: dict[tuple, set] = {}
         for run in self.runs:
@@ -354,9 +354,10 @@ def interval(
 ) -> tuple[float, float]:
     """Return the mean over the seeds and the half-width of Student's t interval.
 
-    The interval has the confidence ``level``. The variance of the mean is s² (1/n +
-    ``overlap``); it is s²/n for seeds that share no data. For the difference of two
-    encodings, give the differences of their paired values.
+    ``values`` has a number for each of the n seeds. The interval is one of the mean,
+    with the confidence ``level``. The variance of the mean is s² (1/n + ``overlap``), s
+    being the values' standard deviation; it is s²/n for seeds that share no data. For
+    the difference of two encodings, give the differences of their paired values.
     """
     from scipy import stats  # half a second, which other uses of this module save
 
@@ -368,9 +369,10 @@ def interval(
 
 
 def in_percent(values: Float[np.ndarray, "seeds"], interval: Interval) -> str:
-    """Format accuracies in percent: mean ± half-width, or the value of one seed.
+    """Format accuracies in percent: mean ± half of its interval, or one seed's value.
 
-    ``values`` are fractions of 1, and ``interval`` returns mean and half-width.
+    ``values`` are fractions of 1, one for each seed; ``interval`` is the function that
+    returns the mean and the half-width of its interval.
     """
     if len(values) < 2:
         return f"{values.mean():.1%}"
@@ -386,7 +388,7 @@ class Experiment:
     all of which are its default. A run's key is one value of each and a seed, and
     ``run_one`` makes the run from its key and the settings. ``lengths`` are settings
     that determine how long training takes; the first one is an option of the command.
-    Provenance has the versions of ``libraries``.
+    Provenance has the versions of the packages ``libraries``.
     """
 
     name: str

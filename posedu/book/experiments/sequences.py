@@ -285,8 +285,8 @@ class Model(CausalModel):
 class Run(AnyRun):
     """Result of one training of one encoding at one task.
 
-    ``accuracy`` maps the length, written as text, to the value; ``loss`` is the mean
-    training loss of the last tenth of the steps.
+    ``accuracy`` maps each test length, written as text, to the accuracy; ``loss`` is
+    the mean training loss of the last tenth of the steps.
     """
 
     task: str

@@ -97,7 +97,7 @@ def guessing(task: str, length: int, trained: int) -> float:
 
 
 def overview(result: Result) -> Figure:
-    """Draw mean accuracies of all encodings against the test length, by task."""
+    """Draw all encodings' mean accuracies against the test length, a panel per task."""
     figure, panels = canvas(2, 2, figsize=(5.6, 4.4), sharex=True, sharey=True)
     worst: dict[str, float] = {}
     for panel, task in zip(panels.flat, TASKS, strict=True):
@@ -124,7 +124,10 @@ def overview(result: Result) -> Figure:
 
 
 def task_figure(result: Result, task: str) -> Figure:
-    """Draw the accuracies at one task against the test length, with intervals."""
+    """Draw each encoding's accuracy at one task against the test length.
+
+    Lines are means over the seeds with 95 % intervals, dots are the seeds.
+    """
     figure, ((panel,),) = canvas(figsize=(5.6, 3.8))
     names = result.encodings(task)
     means = {}
@@ -171,7 +174,7 @@ def origins(result: Result) -> Table:
 
 
 def losses(result: Result) -> Table:
-    """Return a table of training losses, by encoding and task: median and largest."""
+    """Return a table of the median and largest training loss, by encoding and task."""
 
     def losses_of(task: str, name: str) -> list[float]:
         runs = [r for r in result.runs if (r.task, r.encoding) == (task, name)]
@@ -192,9 +195,10 @@ def losses(result: Result) -> Table:
 def significant_differences(result: Result) -> Table:
     """Return a table of how many pairs of encodings differ, by task and length.
 
-    The intervals of one task and length hold together with 95 %. A difference is
-    significant if its interval excludes 0 and its mean exceeds one point. The table
-    also has half of the widest interval, below which a difference can go unnoticed.
+    The intervals of the mean differences in accuracy of all pairs at one task and
+    length hold together with 95 %. A difference is significant if its interval excludes
+    0 and its mean exceeds one percentage point. The table also has half of the widest
+    interval, below which a difference can go unnoticed.
     """
     columns: dict[str, list[str]] = {"task": []}
     totals = dict.fromkeys(_at(result), 0)
@@ -244,9 +248,9 @@ def above(result: Result) -> Table:
 def significantly_worse(result: Result, task: str, length: int) -> dict[str, list[str]]:
     """Return, for each encoding, the encodings that are significantly less accurate.
 
-    ``task`` is a name in :data:`TASKS`, ``length`` the test length. A difference is
-    significant if its interval excludes 0 and its mean exceeds one point; the list of
-    an encoding is empty if there is none.
+    ``task`` is a name in :data:`TASKS`, ``length`` the test length. A difference of two
+    encodings is significant if its interval excludes 0 and its mean exceeds one
+    percentage point; the list of an encoding is empty if there is none.
     """
     found: dict[str, list[str]] = {name: [] for name in result.encodings(task)}
     for (a, b), gap in _gaps(result, task, length).items():
@@ -308,7 +312,9 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
     """Yield (expectation, test length, gap, verdict), at each expectation's lengths.
 
     The gap is the accuracy of the encoding expected to be better, minus that of the
-    other encoding, in points. The interval of each gap holds by itself at 95 %.
+    other encoding, in percentage points. The interval of each gap holds by itself at
+    95 %. The verdict says whether the expectation was reproduced, contradicted or left
+    undecided, or that both accuracies are at the ceiling.
     """
     for e in EXPECTED:
         if not {e.better, e.worse} <= {*result.encodings(e.task)}:
@@ -348,7 +354,10 @@ def expectations(result: Result) -> Table:
 
 
 def tape_comparison(result: Result) -> Table:
-    """Return a table of the accuracies of TAPE, RoPE (its start) and no encoding."""
+    """Return a table of the accuracies of TAPE, of RoPE and of no encoding, by task.
+
+    TAPE before its training is RoPE.
+    """
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
     outcomes = []
     for task in _tasks(result):
@@ -426,7 +435,7 @@ def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -
 def _style(name: str) -> dict:
     """Return color, dash, marker and label of an encoding's line, as keyword arguments.
 
-    ``name`` is the encoding's name. The last encoding is gray.
+    ``name`` is the encoding's name, a key of ``CONDITIONS``.
     """
     n = [*CONDITIONS].index(name) - 1
     return {
@@ -438,7 +447,7 @@ def _style(name: str) -> dict:
 
 
 def _frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
-    """Draw the accuracy of guessing as a line, and set the axes of the ``panel``.
+    """Draw the accuracy of guessing as a line in a figure's panel, and set its axes.
 
     The panel shows accuracies at one ``task`` against the test length.
     """

@@ -1,4 +1,4 @@
-"""Interactive page element: shows the RoPE of a config.json that a reader pastes."""
+"""Interactive page element: shows the RoPE settings in a pasted config.json."""
 
 import html
 import json
@@ -117,7 +117,7 @@ FAMILIES = (
 
 
 def known() -> dict[str, Any]:
-    """Return the data that the page's script needs: one warning's text, and families.
+    """Return the data that the page's script needs: a warning's text, model families.
 
     A model family has the base, head dimension and layout that its models use where
     their config.json does not give these.
@@ -252,7 +252,10 @@ def dots(rope: RotaryConfig) -> str:
 
 
 def _short(x: float, digits: int) -> str:
-    """Format a number with at most ``digits`` digits and separators of thousands."""
+    """Format a number with at most ``digits`` significant digits.
+
+    Thousands are separated by commas.
+    """
     return f"{float(f'{x:.{digits}g}'):,.12g}"
 
 

@@ -109,10 +109,10 @@ def estimate(sigma: float, pairs: int) -> Float[Array, "offsets"]:
 
 
 def fit(sigma: float, pairs: int) -> Float[Array, "places"]:
-    """Return a ridge regression's predictions over [0, 1], from twelve sampled points.
+    """Return a ridge regression's predictions of the curve :func:`target` over [0, 1].
 
-    Its inputs are Fourier features of ``pairs`` random frequencies with the standard
-    deviation ``sigma``.
+    The regression learns from twelve sampled points. Its inputs are Fourier features of
+    ``pairs`` random frequencies with the standard deviation ``sigma``.
     """
     sampled = features(SAMPLES, sigma, pairs)
     gram = sampled @ sampled.T + RIDGE * np.eye(len(SAMPLES))
@@ -123,7 +123,8 @@ def fit(sigma: float, pairs: int) -> Float[Array, "places"]:
 def estimate_off(sigma: float, pairs: int) -> float:
     """Return the largest absolute error of the Gaussian kernel's estimate.
 
-    The estimate has ``pairs`` random frequencies of standard deviation ``sigma``.
+    The estimate is by random Fourier features, which have ``pairs`` random frequencies
+    of standard deviation ``sigma``.
     """
     exact = gaussian_kernel(OFFSETS, sigma=sigma, unit="turns")
     return float(np.abs(estimate(sigma, pairs) - exact).max())

@@ -17,7 +17,8 @@ START, APART = 0.0, 0.3  # drawn where scripts do not run
 def rotated_values_explorable() -> Explorable:
     """Draw four values of one pair, rotated by RoPE, and the last query's output.
 
-    The weights do not depend on the position at which the text starts, as with RoPE.
+    The attention weights do not depend on the position at which the text starts, as
+    with RoPE.
     """
     paths = "".join(
         f'<path class="value" d="{arrow(v)}" stroke="currentColor" '

@@ -91,5 +91,5 @@ def _row(p: int, pair: np.ndarray, wave: str) -> str:
 
 
 def _written(number: float) -> str:
-    """Format a number with three digits and separators of thousands."""
+    """Format a number with three significant digits, thousands separated by commas."""
     return f"{float(f'{number:.3g}'):,.10g}"

@@ -140,7 +140,7 @@ def paths(formula: str, gap: float) -> tuple[str, str]:
 
 
 def start(formula: str) -> str:
-    """Return the SVG path of a mark at the length in a temperature's formula.
+    """Return the SVG path of a mark at the text length in a temperature's formula.
 
     The mark's abscissa is this length, as a number of keys. The path is empty for a
     ``formula`` (a key of ``FORMULAS``) without a length.

@@ -26,13 +26,13 @@ class AttentionComparison(Table):
 
     @property
     def records(self) -> list[Measurement]:
-        """Measurements at the longest length, in the order of measurement."""
+        """Measurements of attention at the longest length, in order of measurement."""
         longest = max(record.length for record in self.stored.records)
         return self.stored.select(length=longest)
 
     @property
     def dtypes(self) -> list[str]:
-        """Measured dtypes, in the order of measurement."""
+        """Names of the dtypes of measured attention, in the order of measurement."""
         return [*dict.fromkeys(record.dtype for record in self.records)]
 
     def fastest(self, dtype: str) -> tuple[Measurement, Measurement | None]:
@@ -71,7 +71,10 @@ class AttentionComparison(Table):
         )
 
     def caption(self) -> str:
-        """Return the table's caption: the task, the device and missing libraries."""
+        """Return the comparison table's caption: task, device and missing libraries.
+
+        The caption also says what the table's columns mean.
+        """
         record, made = self.records[0], self.stored.made
         text = (
             f"{CATALOG[self.stored.name].title}, {record.task}, {made['heads']} heads, "
@@ -84,10 +87,11 @@ class AttentionComparison(Table):
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table's column titles, then a row for each attention function.
+        """Yield the comparison table's column titles, then a row for each function.
 
-        Columns are, for each dtype, the time over the time of attention without an
-        encoding, the peak memory and the error.
+        Each function computes attention, by posedu or a library. Columns are, for each
+        dtype, the time over the time of attention without an encoding, the peak memory
+        and the relative error against float64.
         """
         columns = ("time / limit", "peak MB", "error")
         head = (f"{dtype}: {column}" for dtype in self.dtypes for column in columns)

@@ -164,14 +164,14 @@ def time_encoding(
 
     The hook is the point of attention where the encoding acts; the limit is what its
     time is compared to: a copy of the tensors, or attention without an encoding. Every
-    configuration in the catalog that fits d is timed, for one sequence of each length.
-    The tensors are q and k ``[1, heads, L, d]`` of an encoding that rotates features,
-    otherwise x ``[1, L, heads · d]``. Where an encoding samples positions, sinusoids of
-    the positions are added to x; the encoding ``sinusoidal`` is timed with these
-    sinusoids alone. Where an encoding updates positions from layer to layer, the next
-    layer's positions are part of the result, and the attention output takes the place
-    of the MLP output. The limit of forward + backward is two copies, or bare attention
-    with its own backward.
+    configuration in the catalog that fits the head dimension d is timed, for one
+    sequence of each length. The tensors are q and k ``[1, heads, L, d]`` of an encoding
+    that rotates features, otherwise x ``[1, L, heads · d]``. Where an encoding samples
+    positions, sinusoids of the positions are added to x; the encoding ``sinusoidal`` is
+    timed with these sinusoids alone. Where an encoding updates positions from layer to
+    layer, the next layer's positions are part of the result, and the attention output
+    takes the place of the MLP output. The limit of forward + backward is two copies, or
+    bare attention with its own backward.
 
     Parameters
     ----------

@@ -73,7 +73,10 @@ class Growth(Table):
         return float(np.polyfit(np.log(self.lengths), np.log(values), 1)[0])
 
     def caption(self) -> str:
-        """Return the table's caption: longest length, device, what the columns mean."""
+        """Return the caption of the table of times and memory.
+
+        The caption has the longest length, the device and what the columns mean.
+        """
         first, *_, last = self.lengths
         return (
             f"At L = {last} on {self.device}: median [quartiles]; exponents of L from "
@@ -81,7 +84,7 @@ class Growth(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table's column titles, then a row for each timed function.
+        """Yield the growth table's column titles, then a row for each timed function.
 
         Columns are the time in milliseconds, its ratio to the limit's time and the peak
         memory, at the longest length; then the exponents of the length in time and
@@ -99,7 +102,7 @@ class Growth(Table):
             )
 
     def figure(self, *, caption: str, alt: str) -> figures.Figure:
-        """Draw the functions' time (above) and peak memory (below) over the length."""
+        """Draw functions' time (above) and peak memory (below) by sequence length."""
         canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 6.4), sharex=True
         )

@@ -52,7 +52,8 @@ class PlainLoop:
     def step(self, x: Tensor, count: int) -> Tensor:
         """Return the output for the token ``x`` ``[1, 1, width]``.
 
-        ``count`` is the number of tokens before it, whose keys and values are cached.
+        ``count`` is the number of tokens before ``x``, whose keys and values are
+        cached.
         """
         for module, (k, v) in zip(self.blocks, self.cached, strict=True):
             attention: Any = module.attention
@@ -146,7 +147,10 @@ def training_steps(length: int) -> dict[str, Run]:
 
 
 def _count_weights() -> int:
-    """Return the number of weights of a model with as many key heads as query heads."""
+    """Return the number of weights of the small timed model, without grouped queries.
+
+    The model has as many key heads as query heads.
+    """
     return sum(p.numel() for p in Transformer(WIDTH, HEADS, LAYERS).parameters())
 
 
@@ -235,7 +239,7 @@ def time_training(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time decoding and training, print both tables, and write a file for each.
+    """Time decoding and training of small models; print and save a table of each.
 
     ``arguments`` are the command's arguments, by default the process's own. Return the
     exit status: 130 after an interrupt, else 0.

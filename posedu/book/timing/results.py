@@ -51,7 +51,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Time, peak memory and error of one timed function, for one length, d and dtype.
+    """Time, peak memory and error of a function at one length, head dimension, dtype.
 
     ``candidate`` is the function's name, ``task`` what it computes, such as
     ``"forward"``, and ``limit`` the name of the function to whose time its time is

@@ -81,7 +81,7 @@ class RoPEComparison(Table):
         return sum(self.is_fastest(layout, mode, cell) for cell in self.cells)
 
     def caption(self) -> str:
-        """Return the table's caption: in how many cells each layout is the fastest.
+        """Return the table's caption: in how many cells each RoPE layout is fastest.
 
         A layout is an order of pairs, half or interleaved. A cell is a dtype, a length
         and a head dimension.
@@ -97,7 +97,7 @@ class RoPEComparison(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table's column titles, then a row for each mode and cell.
+        """Yield the RoPE table's column titles, then a row for each mode and cell.
 
         Modes are eager and compiled. A cell is a dtype, a length and a head dimension.
         A row has the times over a copy's of posedu's two layouts and of the fastest
@@ -115,7 +115,7 @@ class RoPEComparison(Table):
                 yield mode, *map(str, cell), *ours, f"{best:.2f} {library}"
 
     def figure(self) -> figures.Figure:
-        """Draw times over a copy's: eager above, compiled below, a row per cell.
+        """Draw RoPE's times over a copy's: eager above, compiled below, a row per cell.
 
         A cell is a dtype, a length and a head dimension.
         """

@@ -55,8 +55,8 @@ def draw_pose(
 
     As in the released code of arXiv 2309.10400: for n tokens and a window W, the cut b
     is uniform in 1 … ⌈n/2⌉ and the skip u in 0 … W − n, so that no position reaches W.
-    Returned is a dictionary of ``cut`` and ``skip``. Equation ``def-pose``. ``rng`` is
-    the source of randomness.
+    Returned is a dictionary of ``cut`` and ``skip``, integers ``[rows, 1]``. Equation
+    ``def-pose``. ``rng`` is the source of randomness.
 
     Raises
     ------

@@ -92,8 +92,9 @@ def offset_matrix(
 ) -> Float[Array, "d d"]:
     """The matrix M_t that shifts sinusoidal encodings PE by an offset t.
 
-    PE(i + t) = M_t PE(i) for every position i: M_t rotates each (sin, cos) pair by
-    −ω_p t. Equation ``eq-sin-offset``. Arguments and errors as :func:`sinusoidal`.
+    PE(i + t) = M_t PE(i) for every position i: M_t rotates each (sin, cos) pair by the
+    angle −ω_p t. Equation ``eq-sin-offset``. ``offset`` is t, other arguments and
+    errors are as :func:`sinusoidal`.
     """
     omega = frequencies(d, base=base, spacing=spacing)
     angle = require_position("offset", offset) * omega

@@ -39,7 +39,7 @@ def fire_inputs(
     queries
         Query position i of each offset; broadcasts with ``offsets``.
     c, threshold
-        Parameters of ψ: one number each; ``threshold`` is ℓ.
+        The factor c in ψ, and the threshold ℓ: one number each.
     later
         The distance of a key after its query. ``"distance"``: j − i (the paper's
         listing). ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the

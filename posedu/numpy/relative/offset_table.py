@@ -1,4 +1,8 @@
-"""Tables of relative position vectors: products with queries, weights summed by row."""
+"""Tables of relative position vectors: their use in attention, and shape checks.
+
+A query's products with the rows of a table are picked for each key; attention weights
+are summed for each row.
+"""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,10 +29,11 @@ def by_row(
     row: Int[Array, "queries keys"],
     rows: int,
 ) -> Float[Array, "heads queries rows"]:
-    """Sum each query's weights over the keys whose offsets have the same table row.
+    """Sum each query's attention weights over all keys whose offsets share a table row.
 
     ``row`` is the index of the row for each (query, key) pair, ``rows`` the number of
-    rows in the table. A row that no key's offset has gets 0.
+    rows in the table. The sums are ``[heads, queries, rows]``; a row that no key's
+    offset has gets 0.
     """
     sums = [np.where(row == r, weights, 0.0).sum(axis=-1) for r in range(rows)]
     return np.stack(sums, axis=-1)

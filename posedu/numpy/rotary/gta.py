@@ -92,7 +92,8 @@ def gta(*, image_dim: int) -> Hooks:
     Raises
     ------
     TypeError, ValueError
-        An ``image_dim``, a number of features or positions of another shape.
+        An ``image_dim`` or a number d of features that is not a multiple of 4, an
+        ``image_dim`` above d, positions that are not ``[tokens, 8]`` or not finite.
     """
     require_image_dim(image_dim)
 

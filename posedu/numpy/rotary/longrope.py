@@ -35,9 +35,9 @@ def longrope(
     short, long
         λ for texts of up to L tokens, and for longer texts, ``[pairs]``, above 0.
     trained, length
-        L (``original_max_position_embeddings``), and the length of the whole text, as
-        in Phi-3's code and transformers. Keys that were rotated before the text passed
-        L were rotated by other frequencies.
+        L, the original training length (``original_max_position_embeddings``), and the
+        length of the whole text, as in Phi-3's code and transformers. Keys that were
+        rotated before the text passed L were rotated by other frequencies.
 
     Returns
     -------
@@ -80,9 +80,9 @@ def longrope_attention_factor(factor: float, *, trained: float) -> float:
     Parameters
     ----------
     factor
-        s, the longest text over L, above 0.
+        s, the length of the longest text divided by L, above 0.
     trained
-        L, above 1.
+        L, the original training length, above 1.
 
     Raises
     ------

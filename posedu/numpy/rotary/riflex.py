@@ -29,14 +29,16 @@ def riflex(
         Number of full turns of the pair within ``tested``: 1 in the paper, 0.9 in the
         published code.
 
-    Returns ------- float64 array ``[pairs]``: 2π·turns/tested for the pair, the given
-    frequency for every other pair. Equation ``def-riflex``.
+    Returns
+    -------
+    float64 array ``[pairs]``: 2π·turns/tested for the pair, the given frequency for
+    every other pair. Equation ``def-riflex``.
 
     Raises
     ------
     TypeError, ValueError
-        Frequencies that are not floating, not finite or not in a row; a pair that they
-        have not; numbers that are not above 0.
+        Frequencies that are not floating, not finite or not in a row; a ``pair`` that
+        is no index of a frequency; numbers that are not above 0.
     """
     omega = require_frequencies(frequencies).copy()
     require_pair("pair", pair, len(omega))

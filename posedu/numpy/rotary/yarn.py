@@ -57,8 +57,9 @@ def yarn(
 
     Returns
     -------
-    float64 array ``[pairs]``. The temperature is :func:`yarn_attention_factor`.
-    Equations ``def-yarn``, ``def-yarn-turns`` and ``def-yarn-index``.
+    float64 array ``[pairs]``. The attention factor, which sets the temperature, is
+    :func:`yarn_attention_factor`. Equations ``def-yarn``, ``def-yarn-turns`` and
+    ``def-yarn-index``.
 
     Raises
     ------

@@ -39,9 +39,11 @@ def dape(
     An MLP of the logits and biases of all heads is added to the logits. The biases are
     those of ``over``, a second encoding, and are added, too, if ``residual``.
     ``hidden_weight`` has a matrix ``[channels, kernel]`` for each hidden unit,
-    ``out_weight`` a matrix ``[width, kernel]`` for each head. ``edges`` is the rule for
-    the second layer's input at masked keys, and ``over_…`` are the keywords of ``over``
-    if it is given by name. Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
+    ``out_weight`` a matrix ``[width, kernel]`` for each head: the channels are the
+    heads of logits and biases, the kernel is the number of neighboring keys that are
+    read. ``edges`` is the rule for the second layer's input at masked keys, and
+    ``over_…`` are the keywords of ``over`` if it is given by name. Equation
+    ``def-dape``. See :func:`posedu.numpy.bias.dape`.
     """
     w_1 = [matrix("hidden_weight", m) for m in hidden_weight]
     w_2 = [matrix("out_weight", m) for m in out_weight]

@@ -56,8 +56,9 @@ def fire(
     The bias of a query and key is an MLP (``hidden_…``, ``out_…``) of
     :func:`fire_input`, a number that is made of their distance and the query's
     position. The threshold in this number is abs(``multiplier`` · ``threshold``), of
-    which ``multiplier`` is trained. Equation ``def-fire``. See
-    :func:`posedu.numpy.bias.fire`.
+    which ``multiplier`` is trained. ``activation`` is the activation function of the
+    MLP; ``later`` and ``eps`` are those of :func:`fire_input`. Equation ``def-fire``.
+    See :func:`posedu.numpy.bias.fire`.
     """
     require_choice("activation", activation, FIREActivation)
     leak = 0 if activation == "relu" else sp.Rational(1, 100)

@@ -36,8 +36,8 @@ def sandwich(
     """Return the hooks of Sandwich, the functions by which it acts on attention.
 
     The bias of head h = 1, 2, … is :func:`sandwich_sum`, less width/2 if ``diagonal``
-    is ``"zero"``, divided by compression · h/heads. See
-    :func:`posedu.numpy.bias.sandwich`.
+    is ``"zero"``, divided by compression · h/heads. ``width`` and ``index_from`` are
+    those of :func:`sandwich_sum`. See :func:`posedu.numpy.bias.sandwich`.
     """
     require_dimension("heads", heads, 1)
     require_positive("compression", compression)

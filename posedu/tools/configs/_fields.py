@@ -20,7 +20,7 @@ def short_repr(value: object) -> str:
 
 
 def number(name: str, value: object) -> float:
-    """Return ``value``, a number or its text, if it is finite and above 0.
+    """Return ``value``, a number or a text of one, as a float if finite and above 0.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def number(name: str, value: object) -> float:
 
 
 def count(name: str, value: object) -> int:
-    """Return ``value``, a number or its text, if it is a whole number from 1 to 2³¹.
+    """Return ``value``, a whole number from 1 to 2³¹ or a text of one, as an integer.
 
     Raises
     ------
@@ -61,8 +61,7 @@ def count(name: str, value: object) -> int:
 def features(head_dim: int, share: float) -> int:
     """Return the number of features in a ``share`` of a head, rounded down.
 
-    ``head_dim`` is the head dimension. A share may exceed 1; the number is cut to the
-    largest one allowed.
+    ``head_dim`` is the head dimension. A share may exceed 1; the number is cut to 2³¹.
     """
     return int(min(head_dim * share, LARGEST))
 

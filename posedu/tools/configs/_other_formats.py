@@ -30,7 +30,8 @@ def _one(
 ) -> Reading:
     """Return a :class:`Reading` with one rotary embedding for all rotated layers.
 
-    A reading is the content of a configuration; ``made`` is the embedding, and
+    A reading is the content of a configuration. ``format`` and ``family`` are the names
+    of the config format and the model family, ``made`` is the embedding, and
     ``remarks`` are warnings and notes, of which repeated ones are dropped. ``layers``
     names each layer's kind: "all", or "none" without rotation; by default the layers
     are not listed.
@@ -78,8 +79,8 @@ def read_gguf(config: Config) -> Reading:
     Raises
     ------
     ConfigError
-        Lists of LongRoPE are tensors of the file, not metadata; or a value is missing
-        or has another type.
+        The method is LongRoPE, whose lists of factors are tensors of the file, not
+        metadata; or a value is missing or has another type.
     """
     family = config["general.architecture"]
     if not isinstance(family, str):

@@ -108,11 +108,11 @@ class Parameters:
         return default
 
     def warn(self, text: str) -> None:
-        """Add a warning about these RoPE parameters to ``remarks``."""
+        """Append a warning to ``remarks``: the RoPE parameters' name, then ``text``."""
         self.remarks.append(Remark(WARNING, f"{self.where}{text}"))
 
     def note(self, text: str) -> None:
-        """Add a note about these RoPE parameters to ``remarks``."""
+        """Append a note to ``remarks``: the RoPE parameters' name, then ``text``."""
         self.remarks.append(Remark(NOTE, f"{self.where}{text}"))
 
     @property
@@ -138,7 +138,11 @@ class Parameters:
 
     @property
     def method(self) -> str:
-        """RoPE scaling method: the type by its current name, or HunYuan's ``"ntk"``."""
+        """RoPE scaling method: the current name of ``type``, or ``"ntk"``.
+
+        The latter is HunYuan's method: the type ``"dynamic"`` with a parameter
+        ``alpha``.
+        """
         current = ALIASES.get(self.type, self.type)
         return "ntk" if current == "dynamic" and self.has("alpha") else current
 

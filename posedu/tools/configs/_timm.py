@@ -123,7 +123,7 @@ def read_timm(config: Config) -> Reading:
 
 
 def _notes(own: Config, kind: str) -> list[str]:
-    """Return notes on options for which coordinates do not count rows and columns.
+    """Return a note on each option that changes coordinates from row and column counts.
 
     Coordinates are those of an image's patches. ``own`` are timm's options, ``kind`` is
     the value of ``rope_type``.

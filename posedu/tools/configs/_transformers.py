@@ -195,8 +195,9 @@ def _has_heads(config: Config) -> bool:
 class _Part:
     """Reader of one configuration, without its sub-configurations.
 
-    ``name`` is the key of a sub-configuration, empty for the outer configuration.
-    Warnings and notes are added to ``remarks``.
+    ``config`` is the configuration, ``family`` its model family, and ``name`` its key
+    if it is a sub-configuration, empty for the outer configuration. Warnings and notes
+    are added to ``remarks``.
     """
 
     def __init__(
@@ -237,7 +238,7 @@ class _Part:
         return kinds, tuple(map(self._title, layers))
 
     def temperature(self) -> Temperature | None:
-        """Return the factor of scores by position in Llama 4 or Mistral.
+        """Return Llama 4's or Mistral's factor of attention scores by query position.
 
         Llama 4 has this temperature in its NoPE layers, Mistral in all layers. For a
         configuration without it the result is ``None``.
@@ -461,7 +462,7 @@ class _Part:
         """Return YaRN's extra factor of the scale of scores in latent attention.
 
         The factor is 1 for all other configurations. ``where`` is the name of the RoPE
-        parameters ``given``.
+        parameters ``given``, and ``made`` the rotary embedding that they describe.
         """
         is_latent = self.config.get("qk_rope_head_dim") is not None
         own = given.get("mscale_all_dim")

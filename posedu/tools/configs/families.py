@@ -108,7 +108,7 @@ def family(model_type: object) -> Family:
 
 
 def model_types() -> set[str]:
-    """Return the model types of which properties are known."""
+    """Return the ``model_type`` of every model family of which properties are known."""
     return {*SPECIAL, *_stored()}
 
 

@@ -46,8 +46,9 @@ class RotaryConfig:
         Features of a head of queries and keys, or of the part of them that is rotated
         on its own (``qk_rope_head_dim``).
     width
-        Number of rotated features, the first ones of the head: d in b^(−2p/d). Under
-        ``"proportional"`` it is all features, and some pairs have frequency 0.
+        Number of rotated features, the first ones of the head; the d of the frequencies
+        b^(−2p/d). Under ``"proportional"`` it is all features, and some pairs have
+        frequency 0.
     base
         The base b.
     method
@@ -182,7 +183,7 @@ class Temperature:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Table):
-    """The rotary embeddings of a configuration, for each kind of layer by its name.
+    """Rotary embeddings of a model's configuration, by the name of the kind of layer.
 
     Parameters
     ----------
@@ -197,7 +198,8 @@ class Reading(Table):
         The kind of each layer from the first on, empty if the configuration does not
         list them.
     temperature
-        A factor of the scores by position, if there is one.
+        Factor of attention scores that depends on the query's position, ``None`` if
+        there is none.
     remarks
         Warnings and notes.
     """

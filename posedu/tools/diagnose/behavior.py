@@ -26,8 +26,9 @@ ROUNDOFFS = 4096
 class Trial:
     """Comparison of two outputs of a model that should be equal.
 
-    ``differs`` is the relative difference of the outputs, or ``None`` if the trial
-    could not be run; then ``why`` is the reason.
+    ``name`` says what the trial does to a text, such as "cached". ``differs`` is the
+    relative difference of the outputs, or ``None`` if the trial could not be run; then
+    ``why`` is the reason. ``bound`` is the largest difference of outputs that agree.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Trial:
 
 
 def trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[Trial]:
-    """Compare a model's outputs on shifted, padded, cached and packed texts.
+    """Yield comparisons of outputs for shifted, padded, cached and packed texts.
 
     ``inputs`` maps tokens and positions to keywords of the model's ``forward``. The
     positions of the shifted text begin at ``far``. ``eps`` is the spacing of numbers at

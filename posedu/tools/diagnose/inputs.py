@@ -72,7 +72,7 @@ def default_inputs(model: nn.Module) -> Inputs:
 
 
 def output(result: Any) -> Tensor:
-    """Return the logits of a model's result, or its first floating-point tensor."""
+    """Return the logits of a model's result, or its first tensor of floats."""
     for name in ("logits", "last_hidden_state"):
         found = getattr(result, name, None)
         if isinstance(found, Tensor):

@@ -71,7 +71,7 @@ class MeasuredRotation:
 
     @property
     def columns(self) -> Int[np.ndarray, "rotated"]:
-        """Indices of the rotated columns, features of the head, in increasing order."""
+        """Indices of the head's rotated columns (features), in increasing order."""
         return np.sort(np.concatenate([self.first, self.second]))
 
     @property

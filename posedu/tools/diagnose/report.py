@@ -102,7 +102,7 @@ class Diagnosis(Table):
         return "" if self.reading else "the model has no configuration"
 
     def caption(self) -> str:
-        """Return the caption, which names the model."""
+        """Return the caption of the table of rotations, which names the model."""
         return f"Measured rotations of {self.model}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -126,10 +126,10 @@ class Diagnosis(Table):
             yield who, *cells
 
     def lines(self) -> list[str]:
-        """Return the report's lines: findings, a missing comparison and trials.
+        """Return the lines below the report's table: findings, comparison, trials.
 
-        The comparison is that with the model's configuration. A trial compares two
-        outputs of the model that should be equal.
+        A comparison with the model's configuration has a line only if it is missing.
+        A trial compares two outputs of the model that should be equal.
         """
         missing = [f"not compared: {self.uncompared}"] if self.uncompared else []
         return [*map(str, self.findings), *missing, *map(_trial_line, self.trials)]
@@ -667,7 +667,10 @@ def _of_trials(
 
 
 def _plain(base: float) -> str:
-    """Return a number as text with five digits and no exponent."""
+    """Format a number with five significant digits and commas between thousands.
+
+    A number from 10⁻⁴ to below 10¹⁰ has no exponent.
+    """
     return f"{float(f'{base:.5g}'):,.10g}"
 
 

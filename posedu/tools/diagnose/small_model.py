@@ -53,7 +53,7 @@ def small(config: Any, *, layers: int | None = 4) -> Any:
     Parameters
     ----------
     config
-        A configuration of transformers.
+        A configuration object of the transformers library.
     layers
         Largest number of layers, ``None`` for all. Up to three times as many layers are
         kept if kinds of layers alternate and only then each kind is among them.
@@ -111,10 +111,11 @@ def _narrow(config: Any) -> None:
 
 
 def _cut(config: Any, most: int) -> None:
-    """Reduce a configuration to its first ``most`` layers, in counts and in lists.
+    """Reduce a configuration to its first ``most`` layers.
 
-    Up to three times as many layers are kept if only then each kind of layer is among
-    them. ``config`` is changed in place.
+    Counts of layers, and lists with an entry for each layer, are cut. Up to three times
+    as many layers are kept if only then each kind of layer is among them. ``config`` is
+    changed in place.
     """
     kinds = [
         value

@@ -1,4 +1,7 @@
-"""Test of a kernel against the NumPy reference: cases, error bounds, known faults."""
+"""Test of a kernel, code that computes an encoding, against the NumPy reference.
+
+The modules have the test cases with error bounds, the known faults, and the test.
+"""
 
 from typing import Any
 

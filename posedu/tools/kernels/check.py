@@ -688,7 +688,8 @@ def _imported(given: str) -> Callable[..., Any]:
     Raises
     ------
     OracleError
-        The name has another form, or importing the module or function fails.
+        The name has not the form ``module:function``, or importing the module or
+        function fails.
     """
     module, _, path = given.partition(":")
     if not (module and path):

@@ -98,7 +98,7 @@ _SCALES = tuple(np.geomspace(1 / 512, 2, 80))
 
 
 def _at(change: Callable[[Array], Array]) -> Callable[[Reference], Reference]:
-    """Return the change of a reference that applies ``change`` to its positions.
+    """Return the change of a reference that applies ``change`` to the used positions.
 
     The reference is the NumPy implementation.
     """
@@ -120,7 +120,7 @@ def _head_numbers(at: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _of_positions(axes: int | None) -> Iterator[Mutant]:
-    """Yield mutants (known faults) with wrong positions, for encodings with positions.
+    """Yield mutants (known faults) that use wrong positions, such as negated ones.
 
     ``axes`` is the number of coordinates of a position, ``None`` for plain numbers.
     """
@@ -586,8 +586,9 @@ class MutatedCase:
     ) -> Solution | attention_hooks.Case:
         """Return the wrong reference's results, with error bounds for ``dtype``.
 
-        For an encoding of features they are a :class:`Solution`, for attention a case
-        of the cross-check.
+        For an encoding that changes features they are a :class:`Solution`, for
+        attention an ``attention_hooks.Case``, with the output and the output's error
+        bounds.
         """
         if isinstance(self.case.solution, Solution):
             return Solution(self._pair, self.case.inputs["x"], self._at)
@@ -748,7 +749,7 @@ class _Search:
         self._table = sorted(table, key=lambda mutant: len(mutant.start))
 
     def first(self, count: int, angles: str) -> Explanation | None:
-        """Return the first ``count`` mutants that together explain the outputs.
+        """Return the first ``count`` mutants that jointly explain the kernel's outputs.
 
         Mutants are known faults. ``angles`` is the dtype that position times frequency
         may have. The result is ``None`` if no ``count`` mutants explain the outputs.
@@ -783,9 +784,9 @@ class _Search:
         """Return the numbers to try in a change of the reference by mutants.
 
         ``chosen`` are the mutants (known faults), ``change`` is their joint change. The
-        numbers are the one fitted to the kernel's outputs, after its roundings to a few
-        digits. The list is ``[None]`` if no mutant needs a number, and empty if no
-        number fits.
+        numbers are the near roundings, to 1 to 6 significant digits, of the number that
+        is fitted to the kernel's outputs, and then this number. The list is ``[None]``
+        if no mutant needs a number, and empty if no number fits.
         """
         free = [mutant for mutant in chosen if mutant.start]
         if not free:

@@ -38,7 +38,7 @@ class CAPE(SampledPositions):
         Δ of a sequence is uniform between minus and plus this.
     max_jitter
         ε of a token is uniform between minus and plus this, in the unit of positions;
-        up to half a step, the order of tokens is kept.
+        up to half the distance of neighbors, the order of tokens is kept.
     max_scale
         ln λ of a sequence is uniform between minus and plus the logarithm of this.
     normalize

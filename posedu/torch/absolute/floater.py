@@ -90,10 +90,11 @@ class FLOATER(Encoding):
     Parameters
     ----------
     heads, d
-        Sizes of the layer. The states are heads · d wide; keys and values of fewer
-        heads get the first features of their vectors.
+        Query heads, and head dimension. The states are heads · d wide; keys and values
+        of fewer heads get the first features of their vectors.
     tableau
-        ``"3/8"`` (the code, whose solver calls it "rk4") or ``"classical"``.
+        Coefficients of the Runge–Kutta steps: ``"3/8"`` (the code, whose solver calls
+        it "rk4") or ``"classical"``.
     delta
         Time between neighbors, the paper's Δt: 0.1 in its text, 0.01 in its code.
     steps

@@ -212,7 +212,8 @@ class FourierRandom(FourierFeatures):
     d_model
         Width of the input vectors: two features for each frequency, so even.
     unit, layout, first, amplitude
-        See :func:`posedu.numpy.absolute.fourier_features`.
+        Unit of the frequencies, order of cosines and sines, and factor of all features;
+        see :func:`posedu.numpy.absolute.fourier_features`.
     axes
         Coordinates of a position; ``None``, the default, for positions that are
         numbers. Given frequencies decide it by their shape.
@@ -275,7 +276,8 @@ class FourierLearned(FourierFeatures):
     width
         Hidden units.
     unit, layout, first, amplitude
-        See :func:`posedu.numpy.absolute.fourier_features`. The paper: ``"radians"``,
+        Unit of the frequencies, order of cosines and sines, and factor of all features;
+        see :func:`posedu.numpy.absolute.fourier_features`. The paper: ``"radians"``,
         ``"half"``, ``"cos"``, ``"features"``.
     groups
         Number of groups of coordinates, each encoded to a slice of d_model of its own.
@@ -285,9 +287,10 @@ class FourierLearned(FourierFeatures):
         positions that are numbers.
     sigma
         Standard deviation of the frequencies at the start: 1/γ in the paper, whose γ
-        is the width of the kernel.
+        is the width of the Gaussian kernel.
     seed
-        As in :class:`FourierRandom`; the network starts as PyTorch's layers do.
+        Seed of the frequencies, as in :class:`FourierRandom`; the network starts as
+        PyTorch's layers do.
     frequencies
         Initial frequencies instead, ``[features / 2]`` or ``[features / 2, axes /
         groups]``, as a tensor, a NumPy array or lists.
@@ -349,7 +352,7 @@ class FourierLearned(FourierFeatures):
 def _affine(layer: nn.Linear, x: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows m"]:
     """Apply a linear layer with its weight and bias cast to the dtype of ``x``.
 
-    ``x`` is float64 here, and autocast does not lower the dtype.
+    :class:`FourierLearned` gives float64; autocast does not lower the dtype.
     """
     return x @ layer.weight.to(x.dtype).mT + layer.bias.to(x.dtype)
 
@@ -361,11 +364,11 @@ def drawn_or_given(
     seed: int,
     frequencies: Frequencies | None,
 ) -> Float[Tensor, "pairs *axes"]:
-    """Return frequencies, drawn from N(0, σ²) or copied, in float32 or float64.
+    """Return Fourier features' frequencies, drawn from N(0, σ²) or copied.
 
-    They are ``[pairs]`` if ``axes`` is ``None``, else ``[pairs, axes]``. Either
-    ``sigma``, the σ, is given and they are drawn by ``seed``, or ``frequencies`` are
-    given and copied; the other is ``None``.
+    They are float32 or float64, ``[pairs]`` if ``axes`` is ``None``, else ``[pairs,
+    axes]``. Either ``sigma``, the σ, is given and they are drawn by ``seed``, or
+    ``frequencies`` are given and copied; the other is ``None``.
 
     Raises
     ------

@@ -58,7 +58,7 @@ class Table(Encoding):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
-        """Return the table's row of each position, in ``dtype``.
+        """Return the position vector (row of the table) of each position, in ``dtype``.
 
         ``device`` matters only for positions in a range or a list, and defaults to the
         device of the table.
@@ -195,7 +195,7 @@ class Random(Table):
     Parameters
     ----------
     d_model, tokens
-        As :class:`Learned`.
+        Width of the input vectors, and number of positions with a row: 0 … tokens − 1.
     std
         Standard deviation of each number. Default 1.
     seed
@@ -228,13 +228,14 @@ class BERTInput(nn.Module):
     Parameters
     ----------
     positions
-        The table of position vectors.
+        The table of position vectors, a :class:`Learned`.
     segments
         Number of segments with a vector (BERT: 2), ``None`` for none.
     norm
         Whether there is a layer norm after the sum (BERT: yes; GPT-2: no).
     epsilon
-        Number that the norm adds to the variance. Default 1e-12, as transformers' BERT.
+        Number that the layer norm adds to the variance. Default 1e-12, as transformers'
+        BERT.
     std
         Initial standard deviation of the segments' vectors. Default 0.02 (BERT).
 
@@ -276,7 +277,9 @@ class BERTInput(nn.Module):
         positions: Positions,
         segments: Int[Tensor, "*batch tokens"] | None = None,
     ) -> Float[Tensor, "*batch tokens d_model"]:
-        """Add position and segment vectors to x; normalize if ``norm``; keep the dtype.
+        """Add position and segment vectors to ``x``; normalize the sum if ``norm``.
+
+        The dtype is that of ``x``.
 
         Raises
         ------

@@ -36,7 +36,8 @@ class PoSE(SampledPositions):
     window
         W: positions stay below W.
     inner, generator
-        As :class:`posedu.torch.absolute.CAPE`.
+        Encoding of the changed positions in the input, and source of randomness; as
+        for :class:`posedu.torch.absolute.CAPE`.
 
     Raises
     ------

@@ -43,7 +43,8 @@ class Randomized(SampledPositions):
         One sample for each ``"sequence"`` (the baseline in PoSE's code), or for a whole
         ``"batch"`` (the paper's code).
     inner, generator
-        As :class:`posedu.torch.absolute.CAPE`.
+        Encoding of the sampled positions in the input, and source of randomness; as
+        for :class:`posedu.torch.absolute.CAPE`.
 
     Raises
     ------
@@ -73,7 +74,7 @@ class Randomized(SampledPositions):
         The class's argument ``per`` decides between these. Returned is a
         dictionary of ``sample`` alone, integers ``[rows, tokens]`` or ``[1, tokens]``.
         A sample holds the indices of the smallest of ``limit`` random numbers. All sets
-        are equally probable, up to ties among float64 numbers.
+        of positions are equally probable, up to ties among float64 numbers.
         """
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():

@@ -38,7 +38,11 @@ class SampledPositions(Encoding):
         self.inner, self.generator = inner, generator
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless a layer of these sizes fits the encoding ``inner``, if given."""
+        """Raise unless an attention layer of these sizes can use this encoding.
+
+        The layer must also fit ``inner``, the encoding of the changed positions in the
+        input, if there is one.
+        """
         super().require(layer)
         if self.inner is not None:
             self.inner.require(layer)
@@ -91,7 +95,10 @@ class SampledPositions(Encoding):
         return x if self.inner is None else self.inner.embed(x, positions)
 
     def uniform(self, *shape: int, device: Any) -> Float[Tensor, "*shape"]:
-        """Draw float64 random numbers, uniform in [0, 1), of the given shape."""
+        """Draw float64 random numbers, uniform in [0, 1), of the given shape.
+
+        They come from the module's ``generator``, or PyTorch's own if it is ``None``.
+        """
         options = {"dtype": torch.float64, "device": device}
         if self.generator is None:
             return torch.rand(shape, **options)

@@ -41,7 +41,7 @@ class Sinusoidal(Encoding):
     base
         Base of the frequencies. Default 10000 (the paper).
     spacing
-        ``"paper"`` or ``"tensor2tensor"``; see
+        Formula of the frequencies: ``"paper"`` or ``"tensor2tensor"``; see
         :func:`posedu.numpy.frequencies.frequencies`.
 
     Raises

@@ -37,11 +37,12 @@ class ALiBi(ByDistance):
     heads
         Query heads.
     slopes
-        For heads that are no power of two: ``"authors"`` or ``"geometric"``; see
+        Rule for a number of heads that is no power of two: ``"authors"`` or
+        ``"geometric"``; see
         :func:`posedu.numpy.bias.alibi_slopes`.
     sides
-        ``"causal"`` (the paper, default), or for encoders ``"symmetric"`` or
-        ``"one-sided"``; see :func:`posedu.numpy.bias.alibi`.
+        Bias of later keys: ``"causal"`` (the paper, default), or for encoders
+        ``"symmetric"`` or ``"one-sided"``; see :func:`posedu.numpy.bias.alibi`.
 
     Raises
     ------

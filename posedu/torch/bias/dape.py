@@ -146,7 +146,8 @@ class DAPE(Encoding):
         """Compute the output of DAPE's network f, for one block of queries at a time.
 
         ``read`` holds the input channels of f: logits of all heads, and biases if there
-        are any. ``visible`` is the attention mask.
+        are any. ``visible`` is the attention mask; ``tokens`` says whether attention is
+        causal.
         """
         queries, keys = read.shape[2:]
         kept = self._kept(visible, tokens.causal)

@@ -25,13 +25,17 @@ class ByDistance(Encoding):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """Return the bias of each offset (query position minus key position)."""
+        """Return the bias of each offset, for each head.
+
+        An offset is query position minus key position.
+        """
         raise NotImplementedError
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
         """Return the bias of every offset, the largest offset first.
 
-        ``None`` unless positions are known to count up by one.
+        An offset is query position minus key position. ``None`` unless positions are
+        known to count up by one.
         """
         return _row(self._scaled(tokens), tokens)
 
@@ -40,7 +44,10 @@ class ByDistance(Encoding):
         return matrix_by_distance(self._scaled(tokens), tokens)
 
     def _scaled(self, tokens: Tokens) -> OfOffsets:
-        """Return the function :meth:`of_offsets`; a subclass may multiply by 1/√d."""
+        """Return the function from offsets to their bias: :meth:`of_offsets`.
+
+        A subclass may return one that multiplies the bias by 1/√d.
+        """
         return self.of_offsets
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:

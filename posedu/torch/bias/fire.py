@@ -39,8 +39,8 @@ class FIRE(Encoding):
         ``"relu"``: the paper. ``"leaky"``: slope 0.01 below 0, as under DAPE in the
         code of DAPE's authors.
     later
-        The distance of a later key. ``"distance"``: j − i (the paper's listing).
-        ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
+        The distance of a key after its query. ``"distance"``: j − i (the paper's
+        listing). ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
         difference.
     width
         Hidden units. Default 32 (the paper's listing).
@@ -84,8 +84,8 @@ class FIRE(Encoding):
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
         """Return the bias of every offset, the largest offset first.
 
-        ``None`` unless positions are known to count up by one to at most the threshold
-        ℓ.
+        An offset is query position minus key position. ``None`` unless positions are
+        known to count up by one to at most the threshold ℓ.
         """
         if not self._is_toeplitz(tokens):
             return None
@@ -94,7 +94,11 @@ class FIRE(Encoding):
         return self._at(offsets, offsets.new_zeros(()), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """Return the bias of every (query, key) pair; a view up to the threshold ℓ."""
+        """Return the bias of every (query, key) pair.
+
+        Where :meth:`by_distance` gives the bias of every offset, the matrix returned is
+        a view of these numbers.
+        """
         row = self.by_distance(tokens)
         if row is not None:
             return toeplitz(row, tokens.keys)[None]

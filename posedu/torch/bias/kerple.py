@@ -19,7 +19,10 @@ _LEAST = 0.01  # lower bound of initial values in the authors' code
 
 
 class _KERPLE(ByDistance):
-    """Base class of KERPLE's two biases: makes parameters of heads, divides by √d."""
+    """Base class of KERPLE's two biases: trained numbers per head, and the scaling.
+
+    The bias is divided by √d unless ``scaling`` is ``"code"``.
+    """
 
     heads: int
 
@@ -139,7 +142,7 @@ class KERPLEPower(_KERPLE):
     Parameters
     ----------
     heads, scaling
-        See :class:`KERPLELog`.
+        Query heads, and the terms divided by √d; see :class:`KERPLELog`.
     weight
         Whether products are multiplied by e^(−r3 t^r4), the paper's form with a
         bias and a weight. Default false.
@@ -204,7 +207,7 @@ class KERPLEPower(_KERPLE):
 def _power(offsets: Tensor, log_r: Tensor, logit_r: Tensor) -> Tensor:
     """Return −r |t|^e of every offset t, for each head's factor r and exponent e.
 
-    ``log_r`` holds log r and ``logit_r`` the logit of e/2, both ``[heads]``. The array
+    ``log_r`` holds log r and ``logit_r`` the logit of e/2, both ``[heads]``. The tensor
     returned is float64, ``[heads, *offsets]``.
     """
     t = offsets.flatten().abs().to(torch.float64)

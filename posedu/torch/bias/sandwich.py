@@ -28,12 +28,14 @@ class Sandwich(ByDistance):
         Features of the sinusoidal encoding, even; it does not depend on the head
         dimension.
     index_from, diagonal, compression
-        See :func:`posedu.numpy.bias.sandwich`.
+        First index of the frequencies, bias at distance 0, and ratio of the last head;
+        see :func:`posedu.numpy.bias.sandwich`.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`posedu.numpy.bias.sandwich`.
+        ``heads`` not a positive integer, ``width`` odd or not positive, ``index_from``
+        other than 0 and 1, unknown ``diagonal``, ``compression`` not positive.
     """
 
     heads: int

@@ -20,7 +20,7 @@ def t5_buckets(
 ) -> Int[Tensor, "*shape"]:
     """Return the bucket number of each offset i − j. Equation ``def-t5-bucket``.
 
-    See :func:`posedu.numpy.bias.t5_buckets`.
+    See :func:`posedu.numpy.bias.t5_buckets`, which explains the arguments.
     """
     single = require_buckets(buckets, distance, bidirectional)
     require_position_dtype("offsets", offsets)

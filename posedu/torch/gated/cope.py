@@ -40,7 +40,8 @@ class CoPE(Encoding):
         (the authors' ``cope_val_gates``). ``"keys"``: a key for gates alone, projected
         from the layer's input for each query head (their ``cope_sep_key``).
     d_model, gate_heads
-        Sizes of the layer, for ``gates="keys"``.
+        Width of the layer's input, and number of its query heads, for
+        ``gates="keys"``.
     table
         Initial e, ``[d, npos]`` or ``[heads, d, npos]``. Default: zeros.
 

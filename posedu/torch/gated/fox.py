@@ -51,9 +51,9 @@ class FoX(Encoding):
         Initial w, for learned gates. Default: normal of deviation 0.02 (the authors'
         code).
     form
-        ``"difference"``: c_i − c_j, with the sums c_i = Σ log f_l, l = 1 … i.
-        ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``), but grows
-        with the length.
+        Formula of the bias. ``"difference"``: c_i − c_j, with the sums c_i = Σ log f_l,
+        l = 1 … i. ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``),
+        but grows with the length.
 
     Raises
     ------
@@ -158,7 +158,7 @@ class FoXPro(Attention):
     Parameters
     ----------
     d_model, heads
-        Sizes of the block; a head has d = d_model / heads features.
+        Width of the input, and query heads; a head has d = d_model / heads features.
     k_shift, v_shift
         Whether keys, or values, are mixed with the keys, or values, of the token
         before, by a gate α of each token and head that weights the *previous* one. The
@@ -173,9 +173,10 @@ class FoXPro(Attention):
         (``"silu"``, which the authors' code has too), before the last projection.
         ``None``: no gate.
     encoding
-        Default: :class:`FoX` with the paper's gate.
+        The positional encoding. Default: :class:`FoX` with the paper's gate.
     route
-        See :class:`posedu.torch.attention.Attention`.
+        Code path that computes attention; see
+        :class:`posedu.torch.attention.Attention`.
 
     Raises
     ------

@@ -32,7 +32,8 @@ def deberta_rows(
 ) -> Int[Tensor, "*shape"]:
     """Return the index of DeBERTa's table row for each offset i − j.
 
-    Equation ``def-deberta-row``. See :func:`posedu.numpy.relative.deberta_rows`.
+    Equation ``def-deberta-row``. See :func:`posedu.numpy.relative.deberta_rows`, which
+    explains the arguments.
     """
     single = require_span(span, rows, distance)
     require_position_dtype("offsets", offsets)
@@ -61,13 +62,15 @@ class DeBERTa(Encoding):
     Parameters
     ----------
     d, heads, d_model
-        Sizes of the layer; d_model is no more than the width of the table.
+        Head dimension and query heads of the layer, and width of the table.
     span
         Half of the table's rows: 512 in v1, 256 in v2 and v3.
     rows, distance
-        See :func:`posedu.numpy.relative.deberta_rows`.
+        Rule for the table row of an offset, and the distance where its logarithmic
+        scale ends; see :func:`posedu.numpy.relative.deberta_rows`.
     index
-        ``"paper"`` or ``"code"``; see :func:`posedu.numpy.relative.deberta`.
+        Order of i and j in the offset whose row is multiplied with a key: ``"paper"``
+        (j − i) or ``"code"`` (i − j); see :func:`posedu.numpy.relative.deberta`.
     query_bias
         Whether the projection of the table for queries has a bias: true in v1, v2 and
         v3, false in the paper. A bias of the projection for keys would change nothing;
@@ -156,7 +159,10 @@ class DeBERTa(Encoding):
         return (3 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the content–position plus position–content terms, float32 or wider."""
+        """Return the bias of every (query, key) pair, float32 or wider.
+
+        It is the sum of the content–position and the position–content term.
+        """
         queries, keys = tokens.q.shape[2], tokens.keys
         if tokens.consecutive and queries == 1:
             return self._of_one(tokens)

@@ -195,7 +195,7 @@ class OffsetTable(Encoding):
         return torch.cat((first, products, last), -1)
 
     def _fold(self, sums: Tensor, span: Span) -> Tensor:
-        """Return a query's weight for each table row, of its weights at all offsets.
+        """Sum a query's weights at all offsets to one weight for each table row.
 
         ``sums`` holds the weights, ``[…, offsets]``; ``span`` says how many offsets are
         beyond the table on either side. With ``beyond="clip"`` their weights are added

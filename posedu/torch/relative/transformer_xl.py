@@ -30,7 +30,7 @@ class TransformerXL(Encoding):
     Parameters
     ----------
     d, heads, d_model
-        Sizes of the layer; d_model, even, is no more than the width of the sinusoids.
+        Head dimension and query heads of the layer, and width of the sinusoids, even.
     layout
         Layout of the sinusoids: ``"interleaved"`` or ``"half"``; see
         :func:`posedu.numpy.relative.transformer_xl`.

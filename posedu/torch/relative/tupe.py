@@ -19,20 +19,21 @@ from posedu.torch.toeplitz_bias import toeplitz
 
 
 class TUPE(Encoding):
-    """TUPE's attention (arXiv 2006.15595 §3). Equation ``def-tupe``.
+    """TUPE's attention (arXiv 2006.15595 §3): content and positions are untied.
 
-    One module serves every layer of a model. Its bias is independent of the content: a
-    matrix for each head, 4 heads L² bytes in float32, serves all sequences of a batch.
-    Attention takes O(L²) memory.
+    Positions have projections of their own. Equation ``def-tupe``. One module serves
+    every layer of a model. Its bias is independent of the content: a matrix for each
+    head, 4 heads L² bytes in float32, serves all sequences of a batch. Attention takes
+    O(L²) memory.
 
     Parameters
     ----------
     d, heads, d_model
-        Sizes of the layers; d_model is also the width of the position vectors.
+        Head dimension and query heads of the layers, and width of the position vectors.
     tokens
         Number of positions with a vector, from 0 on; other positions are refused.
     first_token
-        ``"numbers"``, ``"rows"`` or ``"tied"``; see
+        Bias of the token at position 0: ``"numbers"``, ``"rows"`` or ``"tied"``; see
         :func:`posedu.numpy.relative.tupe`.
     norm
         Whether the vectors pass a LayerNorm, and projections with biases, as in the
@@ -41,7 +42,8 @@ class TUPE(Encoding):
         Whether a number for each bucket of offsets is added, as in T5: TUPE-R if true,
         TUPE-A if false.
     buckets, distance
-        See :func:`posedu.torch.bias.t5_buckets`. Default 32 and 128 (TUPE, T5).
+        Number of buckets, and the distance where their scale ends; see
+        :func:`posedu.torch.bias.t5_buckets`. Default 32 and 128 (TUPE, T5).
 
     Raises
     ------
@@ -97,7 +99,11 @@ class TUPE(Encoding):
         return (2 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """Return position–position term plus relative bias, in float32 or better."""
+        """Return the bias of every (query, key) pair, in float32 or better.
+
+        It is the position–position term plus, in TUPE-R, the relative bias; pairs with
+        position 0 may have a number of their own instead (``first_token``).
+        """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         i, j = map(self._rows, (tokens.query_positions, tokens.key_positions))
         queries, keys = (

@@ -182,7 +182,8 @@ class ComRoPELD(ComRoPE):
     d
         Head dimension, a multiple of ``block``.
     block, axes, heads, scale, matrices
-        As :class:`ComRoPEAP`.
+        Block size, number of coordinates, number of heads with matrices of their own,
+        and deviation or values of the initial matrices; as for :class:`ComRoPEAP`.
     multipliers
         The θ: ``"per head"`` (the paper) or ``"shared"`` by all heads (the authors'
         code), both initially standard normal; without ``heads`` the two are the same.

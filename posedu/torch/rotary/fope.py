@@ -34,7 +34,8 @@ def kept_frequencies(
 ) -> Float[Tensor, "kept"]:
     """Return RoPE's frequencies of at least the floor 2π/length, in float64.
 
-    See :func:`posedu.numpy.rotary.kept_frequencies`. Equation ``def-fope-floor``.
+    ``length`` is the training length in tokens. Equation ``def-fope-floor``. See
+    :func:`posedu.numpy.rotary.kept_frequencies`.
     """
     floor = 2 * math.pi / require_dimension("length", length, 1)
     require_dimension("d", d)
@@ -213,9 +214,10 @@ class FoPE(PairRotation):
         return super()._rotate(x, table) if self.series == "tokens" else x
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return logits by the Fourier series of each offset, over √d.
+        """Return the logits of every (query, key) pair.
 
-        The form ``series="offset"``. Equation ``def-fope-offset``.
+        With ``series="offset"`` they are made by the Fourier series of each offset,
+        over √d (equation ``def-fope-offset``), else of rotated queries and keys.
         """
         if self.series == "tokens":
             return super().logits(tokens)

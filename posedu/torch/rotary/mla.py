@@ -31,15 +31,16 @@ class MLA(Attention):
     Parameters
     ----------
     d_model, heads
-        Sizes of the block; a head has d = d_model / heads features without RoPE, which
-        is even, as many in its values, and ``rotary`` with RoPE. Logits are over
-        √(d + rotary).
+        Width of the input, and query heads; a head has d = d_model / heads features
+        without RoPE, which is even, as many in its values, and ``rotary`` with RoPE.
+        Logits are over √(d + rotary).
     latent
         Width of the latent vector.
     rotary
         Number of rotated features, even.
     layout, base
-        See :class:`posedu.torch.rotary.RoPE`. The authors' weights are
+        Which features form a pair, and base of the frequencies; see
+        :class:`posedu.torch.rotary.RoPE`. The authors' weights are
         ``"interleaved"``.
     q_latent
         Width of a latent vector from which queries are made; ``None`` (default):
@@ -47,7 +48,8 @@ class MLA(Attention):
     norm
         Whether latent vectors go through an RMS norm with gains, ε = 1e−6.
     window, route
-        See :class:`posedu.torch.attention.Attention`. With a cache, logits and weights
+        How many of the newest keys a query may attend to, and code path; see
+        :class:`posedu.torch.attention.Attention`. With a cache, logits and weights
         are materialized whatever the route.
 
     Raises

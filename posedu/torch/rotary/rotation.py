@@ -83,7 +83,7 @@ def rotate_pairs(
 def _is_small_step(x: Tensor) -> bool:
     """Return whether ``x`` is small and no gradient is recorded, as in decoding.
 
-    Small is a tensor of at most ``_SMALL`` numbers.
+    Small is a tensor of at most 2¹³ numbers.
     """
     return not torch.is_grad_enabled() and x.numel() <= _SMALL
 

@@ -32,9 +32,11 @@ class SelfExtend(Encoding):
     d
         Head dimension, even.
     far, window, group, join, chunk
-        See :func:`posedu.numpy.rotary.extended_offsets`.
+        Rule for far offsets (``"grouped"``, ``"constant"`` or ``"chunks"``) and the
+        sizes that it needs; see :func:`posedu.numpy.rotary.extended_offsets`.
     layout, base
-        See :class:`posedu.torch.rotary.RoPE`.
+        Which features form a pair, and base of the frequencies; see
+        :class:`posedu.torch.rotary.RoPE`.
 
     Raises
     ------
@@ -66,7 +68,11 @@ class SelfExtend(Encoding):
         self.base = require_base(base)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return logits: for each (query, key) pair one of 2 or 3 products q · k."""
+        """Return the logits of every (query, key) pair.
+
+        Each is one of two or three products q · k, which differ in the rotation of
+        query and key: the one that the offset of the pair needs.
+        """
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         q, k = tokens.q.to(wide) * self.scale(tokens.d), tokens.k.to(wide)
         i, j = tokens.query_positions, tokens.key_positions

@@ -96,7 +96,10 @@ class STRING(PairRotation):
         self.frequencies = given_parameter("frequencies", f, tuple(f.shape))
 
     def basis(self) -> Float[Tensor, "*heads d d"]:
-        """Return the orthogonal P = (I − S)(I + S)⁻¹ of form "cayley", in float64."""
+        """Return the orthogonal P = (I − S)(I + S)⁻¹ of form "cayley", in float64.
+
+        S is the trained skew matrix.
+        """
         s = skew(self.entries.to(torch.float64))
         one = torch.eye(self.d, dtype=torch.float64, device=s.device)
         return torch.linalg.solve(one + s, one - s)  # they commute

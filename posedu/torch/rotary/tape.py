@@ -45,7 +45,8 @@ class TAPE(Encoding):
         as the authors' code computes, where the sum of a row multiplies the output of
         its own head.
     width
-        Hidden channels of the mixing of heads. Default 4 · heads (the authors' code).
+        Hidden channels of the network that mixes heads by the MLP output. Default 4 ·
+        heads (the authors' code).
     base
         Base of RoPE's frequencies. Default 10000.
 
@@ -145,12 +146,12 @@ class TAPE(Encoding):
     ) -> Float[Tensor, "batch queries heads 2 pairs"]:
         """Return positions, updated by attention output and then by MLP output.
 
-        First each position gains the attention output of all positions, then the MLP
-        output of its token mixes the heads.
+        First each position gains the sum of all positions, by attention weights, then
+        the MLP output of its token mixes the heads.
 
         Equations ``def-tape-attention`` and ``def-tape-mlp``, in float32 or better.
-        ``weights`` are the layer's attention weights, ``mlp_output`` is the output of
-        its MLP.
+        ``weights`` are the layer's attention weights, ``tokens`` holds the positions
+        and ``mlp_output`` is the output of the layer's MLP.
         """
         require_floats("mlp_output", mlp_output)
         batch, _, queries, _ = weights.shape

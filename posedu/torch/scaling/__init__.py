@@ -1,4 +1,4 @@
-"""Temperatures of the logits that depend on the position, as modules."""
+"""Temperatures, factors of the logits that depend on the position, as modules."""
 
 from posedu.torch.scaling.log_n import LogN
 

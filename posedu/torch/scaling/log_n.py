@@ -18,7 +18,8 @@ class LogN(Encoding):
     Parameters
     ----------
     growth, index_from, alpha, length
-        See :func:`posedu.numpy.scaling.log_n_temperature`.
+        Formula of the temperature, the number of the first position (0 or 1), and the
+        formula's constants α and L; see :func:`posedu.numpy.scaling.log_n_temperature`.
     heads
         Heads of the layer, for ``growth="learned"`` alone. Each has a ``slope`` and an
         ``offset``, initially 0 and 1: a temperature of 1.

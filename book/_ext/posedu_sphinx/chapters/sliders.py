@@ -51,7 +51,8 @@ class Slider:
         Raises
         ------
         ValueError
-            If the text has another form, or the first value is not among the values.
+            If the text is not of the form ``name = first of values``, or the first
+            value is not among the values.
         """
         found = SLIDER.fullmatch(text)
         if found is None:

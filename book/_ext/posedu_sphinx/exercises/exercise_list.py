@@ -115,7 +115,7 @@ class Source:
             yield exercise, [self.code(part) for part in new], name
 
     def header(self):
-        """Return the import statements that answers need, sorted as ruff sorts them."""
+        """Return the imports that answers to the exercises need, in ruff's order."""
         solutions = [exercise.solution.__name__ for exercise in self.sheet.exercises]
         needed = {name for solution in solutions for name in self.needs(solution)}
         used = (needed | LIBRARIES) & self.imports.keys()

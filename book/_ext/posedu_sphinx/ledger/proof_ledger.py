@@ -140,7 +140,7 @@ def balance(app, env):
 
 
 def fill(app, doctree, docname):
-    """Replace the placeholder by the table of all claims with their checks.
+    """Replace the proof ledger's placeholder by the table of claims and checks.
 
     Claims are labeled formulas, checks the results of cells that verify them.
     """

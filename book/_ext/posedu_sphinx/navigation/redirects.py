@@ -131,6 +131,6 @@ def write_lists(app, exception):
 
 
 def setup(app):
-    """Register the events that write the redirects, the 404 page and the lists."""
+    """Register the events that write redirects, 404 page, sitemap and llms.txt."""
     app.connect("html-collect-pages", extra_pages)
     app.connect("build-finished", write_lists, priority=600)

@@ -63,5 +63,5 @@ def _menu(question, label, pairs):
 
 
 def setup(app):
-    """Register the event that adds text searches, before cells are folded."""
+    """Register the event that adds text searches to tables, before cells are folded."""
     app.connect("doctree-read", search_cell, priority=800)

@@ -35,7 +35,10 @@ def stored_results(folder):
 
 
 class StoredResults(SphinxDirective):
-    """Base of directives that show results from ``book/data``, read in every build."""
+    """Base of directives that show cross-checks and timings stored in ``book/data``.
+
+    The files are read in every build.
+    """
 
     def results(self):
         """Return the stored cross-checks and timings, by device and kind of result."""
@@ -46,15 +49,17 @@ class StoredResults(SphinxDirective):
 class TimingTable(StoredResults):
     """Directive ``{timing-table} device``: each encoding's time over its limit's time.
 
-    The limit is a copy of the same data, or attention without an encoding.
+    The limit, with which an encoding is compared, is a copy of the same data, or
+    attention without an encoding.
     """
 
     required_arguments = 1
 
     def run(self):
-        """Return a line on the device, and the table of times over the limit's time.
+        """Return a line on the device and a table of encodings' times over the limit's.
 
-        Without stored timings the line says that nothing has been measured.
+        The limit is a copy of the same data, or attention without an encoding. Without
+        stored timings the line says that nothing has been measured.
         """
         results = self.results().get(self.arguments[0], {}).get("timing")
         if not results:
@@ -63,19 +68,20 @@ class TimingTable(StoredResults):
 
 
 class ModelTable(SphinxDirective):
-    """Directive ``{model-table} name``: decoding or training of models, from a file.
+    """Directive ``{model-table} name``: times of models in decoding or training.
 
-    The directive's argument is the name of a result file of
+    The directive's argument is the name of a file with results of
     ``posedu.book.timing.models`` without its ending, such as ``decoding-cpu``.
     """
 
     required_arguments = 1
 
     def run(self):
-        """Return a line on the device, and a table of the time of each model.
+        """Return a line on the device, and a table of models' times and ratios.
 
-        A cell has milliseconds and the ratio to the limit's time, the limit's own times
-        are the first row; columns are sequence lengths.
+        A cell has the milliseconds at a sequence length, and their ratio to the limit:
+        in decoding a plain loop with a cache, in training the model without an
+        encoding. The limit's own times are the first row.
         """
         self.env.note_reread()
         data = Path(self.env.srcdir) / "book" / "data"
@@ -99,13 +105,17 @@ def _model_table(result):
 
 
 class DeviceTables(StoredResults):
-    """Directive ``{device-tables}``: cross-checks and times, a section for each device.
+    """Directive ``{device-tables}``: cross-checks and times, by device.
 
     The CPU has no section, since :class:`TimingTable` shows its times.
     """
 
     def run(self):
-        """Return a section for each device, in alphabetical order."""
+        """Return a section with cross-checks and times for each device but the CPU.
+
+        The sections are in alphabetical order. Without results a sentence says that no
+        other device has been measured.
+        """
         found = self.results()
         found.pop("cpu", None)
         if not found:
@@ -221,7 +231,7 @@ def _where(results):
 
 
 def setup(app):
-    """Register the ``timing-table`` and ``device-tables`` directives."""
+    """Register the directives of the tables of timings, cross-checks and models."""
     app.add_directive("timing-table", TimingTable)
     app.add_directive("device-tables", DeviceTables)
     app.add_directive("model-table", ModelTable)

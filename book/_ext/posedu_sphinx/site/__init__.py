@@ -1,1 +1,1 @@
-"""Build of the website: execution of pages, home, meta tags, scripts, notices."""
+"""Build of the website: runs of pages, home page, meta tags, scripts, licenses."""

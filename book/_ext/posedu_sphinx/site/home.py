@@ -1,4 +1,4 @@
-"""Home page: an interactive dial of RoPE, numbers about the book, installation."""
+"""Home page: a picture of RoPE's rotation, numbers about the book, installation."""
 
 import html
 import re
@@ -34,7 +34,11 @@ def rotated_pairs(positions):
 
 
 def hero():
-    """Return the dial of RoPE's pairs as static HTML, and the script that moves it."""
+    """Return the home page's picture of RoPE as HTML, with the script that moves it.
+
+    The picture has a ring for each of six pairs of features; on each ring are dots of a
+    key and a query, with an arc between them.
+    """
     key, query, between = rotated_pairs([START + KEY, START + QUERY, QUERY - KEY])
     score = (query * key.conj()).real.mean()
     rings = "".join(
@@ -68,7 +72,7 @@ def hero():
 
 
 def _ring(p, r, key, between):
-    """Draw a pair as an SVG ring: dots of key and query with the arc between them.
+    """Draw a pair of features as an SVG ring: dots of key and query, an arc between.
 
     ``p`` is the pair's index, ``r`` the ring's radius. ``key`` is the key's rotation
     and ``between`` the rotation from key to query, as complex numbers.
@@ -92,10 +96,13 @@ def _word(place, word):
 
 
 class Hero(SphinxDirective):
-    """Directive ``{home-hero}``: the dial of RoPE's pairs."""
+    """Directive ``{home-hero}``: the home page's interactive picture of RoPE.
+
+    The picture has a ring for each of six pairs of features.
+    """
 
     def run(self):
-        """Return the dial as a raw HTML node."""
+        """Return the home page's picture of RoPE as a raw HTML node."""
         return [nodes.raw("", hero(), format="html")]
 
 
@@ -115,7 +122,8 @@ def counts(env):
     """Return a dict of numbers about the book, by the name of what is counted.
 
     Names are chapters, claims (labeled formulas), encodings, errata, exercises,
-    mistakes and theorems.
+    mistakes (misconceptions that exercises recognize) and theorems (special cases of
+    encodings).
     """
     exercises = [e for page in chapters() for e in _exercises(page)]
     of_families = (

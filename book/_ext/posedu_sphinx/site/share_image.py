@@ -1,4 +1,4 @@
-"""Preview image of a shared link: a page's title next to the home page's dial."""
+"""Preview image of a shared link: the page's title beside rings for RoPE's pairs."""
 
 import hashlib
 import textwrap
@@ -19,9 +19,9 @@ ROOM = (600, 380)  # pixels for the title
 
 
 def picture(title, folder):
-    """Save a title's preview image in a folder; return the image's file name.
+    """Save the preview image of a page with this title; return the image's file name.
 
-    An image that exists is not drawn again.
+    ``folder`` is the folder for the image. An image that exists is not drawn again.
     """
     digest = hashlib.sha256((title + ALTERNATIVE).encode()).hexdigest()[:12]
     path = Path(folder, f"preview-{digest}.png")
@@ -32,7 +32,7 @@ def picture(title, folder):
 
 
 def draw(title):
-    """Draw a page's title at the left, and pairs of one head of RoPE at the right.
+    """Draw a page's title at the left, and rings for RoPE's feature pairs at the right.
 
     Return the drawing as a matplotlib figure.
     """
@@ -52,10 +52,10 @@ def draw(title):
 
 
 def _ring(axes, radius, key, query):
-    """Draw a pair as a ring on axes: dots of key and query, and the arc between them.
+    """Draw a pair of features as a ring: dots of key and query, and an arc between.
 
-    ``radius`` is the ring's radius; ``key`` and ``query`` are the angles in radians at
-    which the two dots are.
+    ``axes`` are matplotlib's, ``radius`` is the ring's radius; ``key`` and ``query``
+    are the angles in radians at which the two dots are.
     """
     circle = np.linspace(0, 2 * np.pi, 200)
     arc = np.linspace(key, key + (query - key) % (2 * np.pi), 200)

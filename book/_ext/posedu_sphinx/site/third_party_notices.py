@@ -165,10 +165,10 @@ def archive(folder):
 
 
 class Archive(SphinxDirective):
-    """Directive ``{site-archive}``: links to the whole site and to the notices."""
+    """Directive ``{site-archive}``: links to the packed site and license notices."""
 
     def run(self):
-        """Return two paragraphs: links to the site's archive and to the licenses."""
+        """Return two paragraphs: links to the packed site and to license notices."""
         up = "/".join([".."] * self.env.docname.count("/"))
         whole = nodes.paragraph("", "", classes=["posedu-archive"])
         whole += [
@@ -184,7 +184,7 @@ class Archive(SphinxDirective):
 
 
 def finish(app, exception):
-    """Delete unused files of the built site, write the notices and pack the site.
+    """Delete the built site's unused files, write the license notices, pack the site.
 
     Nothing is done after a failed build (``exception``).
     """

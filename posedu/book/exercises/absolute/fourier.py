@@ -318,8 +318,9 @@ Angles have the shape `[tokens, pairs]`.
 def frequencies_needed(positions, eps, delta):
     """Fewest random frequencies with which a bound makes large errors rare, an int.
 
-    ``positions`` is the number of positions. A bound on the probability that the
-    estimate at any offset between them is off by ``eps`` or more is at most ``delta``.
+    The frequencies estimate a kernel, a function of the offset. A bound on the
+    probability that the estimate is off by ``eps`` or more at any offset between
+    ``positions`` positions must be at most ``delta``.
     """
     pairs = positions * (positions - 1) / 2
     return math.ceil(2 * math.log(2 * pairs / delta) / eps**2)
@@ -644,7 +645,7 @@ def ridge_regression(train_features, values, test_features, ridge):
 
     ``train_features`` and ``test_features``, [positions, features], are the features of
     training and of test positions. ``values`` are known at the training positions;
-    ``ridge`` is the factor of the penalty ‖w‖².
+    ``ridge`` is the factor of the penalty ‖w‖² on the features' weights w.
     """
     gram = train_features @ train_features.T + ridge * np.eye(len(train_features))
     return test_features @ train_features.T @ np.linalg.solve(gram, values)

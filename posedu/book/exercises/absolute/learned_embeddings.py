@@ -295,10 +295,10 @@ NumPy's `table[-1]` is not.
 
 
 def entry_after(row, rate, decay, steps):
-    """Entry of a table row that no token reads, after AdamW's steps: an expression.
+    """Number in a position table's row that no token reads, after AdamW's steps.
 
-    ``row`` is the entry before the steps, ``rate`` the learning rate, ``decay`` the
-    weight decay, and ``steps`` the number of steps.
+    The number is an expression. ``row`` is its value before the steps, ``rate`` the
+    learning rate, ``decay`` the weight decay, and ``steps`` the number of steps.
     """
     return row * (1 - rate * decay) ** steps
 
@@ -423,10 +423,10 @@ With these means every step multiplies the entry by the same factor.
 
 
 def features_needed(rows, epsilon, delta):
-    """Smallest integer width d at which random rows are nearly orthogonal.
+    """Smallest width d at which a random position table's rows are nearly orthogonal.
 
-    A bound on the probability that any two of ``rows`` rows have a cosine of absolute
-    value ≥ ``epsilon`` is at most ``delta``.
+    A bound on the probability that any two of the ``rows`` rows have a cosine of
+    absolute value ≥ ``epsilon`` is at most ``delta``. The width is an int.
     """
     return int(np.ceil(2 / epsilon**2 * np.log(rows * (rows - 1) / delta)))
 
@@ -806,7 +806,7 @@ The input of layer 1 is that of layer 0 plus one more table.
 
 
 def share_outside(rows, d, limit, seeds):
-    """Share of random tables in which two rows are close, a float from 0 to 1.
+    """Share of random position tables in which two rows are close, from 0 to 1.
 
     A table has ``rows`` rows of ``d`` standard normal numbers. Two rows are close if
     the absolute value of their cosine is ``limit`` or more. One table is drawn with

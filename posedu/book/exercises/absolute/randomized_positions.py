@@ -309,7 +309,10 @@ A new last axis makes `[rows]` fit `[rows, tokens]`.
 
 
 def most_jitter(tau):
-    """Largest jitter that never changes the order of the positions ``tau``, a float."""
+    """Largest a such that jitter in ± a never reorders the positions ``tau``, a float.
+
+    Jitter is a random number that is added to each position.
+    """
     return float(np.diff(np.sort(tau)).min() / 2)
 
 

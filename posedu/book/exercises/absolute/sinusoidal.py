@@ -148,10 +148,10 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
 
 
 def frequencies(d, spacing):
-    """Frequencies of the d/2 pairs by one of two rules: a float64 array [d/2].
+    """Frequencies of a sinusoidal encoding's pairs, by one of two rules.
 
     ``d`` is the width of the encoding; ``spacing`` is the rule, "paper" or
-    "tensor2tensor".
+    "tensor2tensor". The frequencies are a float64 array [d/2].
     """
     steps = d / 2 if spacing == "paper" else d / 2 - 1
     return 10000.0 ** (-np.arange(d // 2) / steps)

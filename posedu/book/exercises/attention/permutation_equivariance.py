@@ -44,11 +44,11 @@ def _undone(bias, constants):
 
 
 def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
-    """Return the content and position terms of a query-key product.
+    """Return the four content and position terms of a query-key product.
 
-    The two tokens are x_i + p_i and x_j + p_j, each content plus position (SymPy
-    columns); ``W_q`` and ``W_k`` are the query and key projections. The four terms are
-    a list of SymPy expressions.
+    The query's token is x_i + p_i and the key's is x_j + p_j, each content plus
+    position (SymPy columns); ``W_q`` and ``W_k`` are the query and key projections. The
+    terms are a list of SymPy expressions.
     """
 
     def score(query_side, key_side):
@@ -102,7 +102,7 @@ def _softmax(logits):
 def furthest(dtype):
     """Return the last position T up to which all values 1/(t + 1) differ, an int.
 
-    The values are stored in ``dtype``.
+    The values, one for each position t = 0, …, T, are stored in ``dtype``.
     """
     t = torch.arange(4096, dtype=torch.float64)
     value = (1 / (t + 1)).to(dtype)

@@ -616,8 +616,8 @@ And that of the offset 1?
 def sandwich(distances, width, heads):
     """Sandwich's bias of each head at each distance, ``[heads, distances]``.
 
-    ``distances`` are the distances, an array; ``width`` is twice the number of cosines
-    in the sum over frequencies.
+    ``distances`` are the distances, an array; ``heads`` is the number of heads, and
+    ``width`` is twice the number of cosines in the sum over frequencies.
     """
     k = np.arange(1, width // 2 + 1)
     waves = np.cos(distances[:, None] / 10000.0 ** (2 * k / width)).sum(axis=1)
@@ -929,10 +929,11 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `scaling
 
 
 def until_lost(bias, near):
-    """Number of keys at which the nearest ``near`` lose half of the weight, an int.
+    """Number of keys at which the nearest ``near`` have less than half of the weight.
 
-    ``bias[t]`` is the bias at distance t, and all keys have equal content. The number
-    is 0 if ``len(bias)`` keys are not enough.
+    The weight is the attention weight of one query. ``bias[t]`` is the bias at distance
+    t, and all keys have equal content. The number is an int, 0 if ``len(bias)`` keys
+    are not enough.
     """
     weights = np.exp(bias)
     share = weights[:near].sum() / weights.cumsum()

@@ -642,10 +642,10 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
 
 
 def later_keys(kernel, masked):
-    """Number of later keys on which a logit depends, an int.
+    """Number of keys after the query on which the logit of its own key depends, an int.
 
-    Two convolutions of width ``kernel`` run over the keys. With ``masked`` the later
-    keys are set to 0 first.
+    Two convolutions of width ``kernel`` run over the query's keys. With ``masked`` the
+    later keys are set to 0 before the first convolution.
     """
     return 0 if masked else 2 * (kernel // 2)
 

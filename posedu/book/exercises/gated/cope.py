@@ -716,10 +716,11 @@ def _later(axis=-1):
 def _all_logits(q, k, table, gates=None, closed=True, columns=None, beside=None):
     """Logits of a CoPE head before the causal mask, ``[queries, keys]``.
 
-    Some steps can be wrong; with the defaults all are right. ``gates`` replaces the
-    sigmoid that maps logits to gates. ``columns`` rounds positions, so that each reads
-    a single column of the table. ``beside(q, k)`` are the vectors that are multiplied
-    by the table, in place of the queries. ``closed`` sets the gates of later keys to 0.
+    ``q`` and ``k`` are ``[n, d]``; ``table``, ``[d, npos]``, is CoPE's table. Some
+    steps can be wrong; with the defaults all are right. ``gates`` replaces the sigmoid
+    that maps logits to gates. ``columns`` rounds positions, so that each reads a single
+    column of the table. ``beside(q, k)`` are the vectors that are multiplied by the
+    table, in place of the queries. ``closed`` sets the gates of later keys to 0.
     """
     z = q @ k.T / q.shape[-1] ** 0.5
     g = z.sigmoid() if gates is None else gates(z)
@@ -972,11 +973,11 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 
 
 def kth_last(marked, k, sharp):
-    """Weights ``[n]`` of the last query, which looks for the k-th last marked key.
+    """CoPE weights ``[n]`` of a query that looks for the k-th last marked key.
 
-    ``marked``, ``[n]``, is true for the marked keys. CoPE's gates are open (1) on the
-    marked keys and closed (0) on the others. ``sharp`` is the logit of a marked key and
-    the bias at position k.
+    These are attention weights; the query is the last one. ``marked``, ``[n]``, is true
+    for the marked keys. CoPE's gates are open (1) on the marked keys and closed (0) on
+    the others. ``sharp`` is the logit of a marked key and the bias at position k.
     """
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked

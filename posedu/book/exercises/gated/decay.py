@@ -20,9 +20,10 @@ warnings.filterwarnings("ignore", "flex_attention called without")
 
 
 def gate_of_slope(m):
-    """Logit b of a FoX gate σ(b) = e^(−m), and the tokens until half is forgotten.
+    """Logit b of a FoX gate σ(b) = e^(−m), and the tokens until half the past is lost.
 
-    ``m`` is the slope of an equivalent ALiBi head. Both are SymPy expressions.
+    ``m`` is the slope of an equivalent ALiBi head. The logit and the number of tokens
+    are SymPy expressions.
     """
     return -sp.log(sp.exp(m) - 1), sp.log(2) / m
 
@@ -313,8 +314,8 @@ And after all $i$ keys?
 def weight_changes(z, c):
     """Largest change of an attention weight when c is added to all logits z.
 
-    ``z``, [keys], are the logits of one query. Two numbers: first for softmax weights,
-    then for stick-breaking weights.
+    ``z``, [keys], are the logits of one query. The change is a pair of numbers: of
+    softmax weights, then of stick-breaking weights.
     """
 
     def softmax(z):

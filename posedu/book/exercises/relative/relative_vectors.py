@@ -133,8 +133,8 @@ In which direction from there is the row of the next key?
 def unclipped(w):
     """Return a key table ``[k, d]`` equivalent to w that gives far keys no vector.
 
-    The two tables lead to equal attention weights. In ``w``, ``[k + 1, d]``, far keys
-    get the first row.
+    The two tables lead to equal attention weights. With ``w``, ``[k + 1, d]``, keys
+    farther than the offset k get the first row.
     """
     return w[1:, :] - sp.ones(w.rows - 1, 1) * w[0, :]
 

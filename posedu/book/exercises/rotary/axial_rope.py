@@ -290,7 +290,7 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 
 
 def diagonal(f, u, v):
-    """Return how far a pair's score is from a sum over columns and rows, in SymPy.
+    """Return how far a pair's score is from a column term plus a row term, in SymPy.
 
     With the score s at an offset of u columns and v rows this is s(u, v) + s(0, 0) −
     s(u, 0) − s(0, v); ``f`` is the pair's frequency vector, a frequency for each axis.

@@ -9,7 +9,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def interleaved_axes(sections):
-    """Return the axis of each pair in interleaved M-RoPE: a list of integers.
+    """Return the axis of each pair of features in interleaved M-RoPE, a list of ints.
 
     ``sections`` has the number of pairs of each axis.
     """
@@ -252,7 +252,8 @@ What is the largest coordinate of a grid that begins at $s$?
 def image_positions(start, rows, columns):
     """Return the positions ``[rows · columns, 3]`` of an image: time, row, column.
 
-    ``start`` is the time of the image and the position of its first row and column.
+    The image has ``rows`` × ``columns`` tokens. ``start`` is the time of them all and
+    the coordinate of the first row and of the first column.
     """
     y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
     time = np.zeros(rows * columns, dtype=int)

@@ -163,8 +163,8 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 def four_frequencies():
     """Return RoPE's four frequencies, the longest wavelength and a number of pairs.
 
-    The head has d = 8 features and base 10000. The number counts the pairs that have
-    made at least one full turn at position 100.
+    The head has d = 8 features and base 10000. The number of pairs is that of the pairs
+    that have made at least one full turn at position 100.
     """
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
     return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
@@ -754,8 +754,8 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
 def wave(q, k):
     """Return the coefficients A and B of a RoPE score, as SymPy expressions.
 
-    The score of q at i and k at j is A cos ω(i − j) + B sin ω(i − j); ``q`` and ``k``
-    are the two members of a single pair.
+    The score of q at position i and k at position j is A cos ω(i − j) + B sin ω(i − j).
+    ``q`` and ``k`` have a single pair: each is a SymPy column of two.
     """
     i, j = sp.symbols("i j", real=True)  # in units of 1/ω
     score = sp.expand(rotate(*q, i).dot(rotate(*k, j)))
@@ -1650,7 +1650,7 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
 
 
 def key_for_peak(q, offset):
-    """Return the key, [d], whose score with q is the largest at one offset.
+    """Return the key, [d], whose score with q under RoPE is the largest at one offset.
 
     The key is as long a vector as q, [d]; ``offset`` is query position minus key
     position.
@@ -1770,10 +1770,10 @@ Which vector of a given length has the largest inner product with $R_r q$?
 
 
 def spread(q, k, offset):
-    """Return the standard deviation of the scores of random queries and keys: a number.
+    """Return the standard deviation of RoPE scores of random queries and keys.
 
     Query n stands ``offset`` tokens after key n, and the two have one score; ``q`` and
-    ``k`` are [samples, d].
+    ``k`` are [samples, d]. The deviation is a number.
     """
     rotated = rope_in(q, np.full(len(q), offset), "half")
     scores = (rotated * k).sum(axis=1)

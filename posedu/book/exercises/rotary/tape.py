@@ -11,10 +11,10 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 
 
 def growth(c, n):
-    """Return by which factor a block's product with itself grows, as an expression.
+    """Return by which factor a block's product with itself grows over n TAPE layers.
 
-    The block is the first token's position in TAPE, over ``n`` layers; ``c`` is the
-    mixing factor of the only head.
+    The block is the first token's position; ``c`` is the mixing factor of the only
+    head. The factor is an expression.
     """
     return (1 + c) ** (2 * n)
 
@@ -117,10 +117,10 @@ What does a layer add to its block?
 
 
 def sum_coefficient(u, v):
-    """Return the coefficient of cos ω(i + j) in a score, as an expression.
+    """Return the coefficient of cos ω(i + j) in a TAPE score, as an expression.
 
-    i and j are the positions of query and key. An update has multiplied the cosine of
-    every position block by u and the sine by v.
+    i and j are the positions of query and key, and ω is the frequency of the only pair.
+    An update has multiplied the cosine of every position block by u and the sine by v.
     """
     return (u**2 - v**2) / 2
 
@@ -749,7 +749,7 @@ First append its block to the cached ones.
 
 
 def attended_token(tokens, source, amount):
-    """Return the index of the key with the largest score in the next layer, an int.
+    """Return the index of the key with the largest score in the next TAPE layer.
 
     The last of ``tokens`` tokens has added ``amount`` times the position of token
     ``source`` to its own position. The head's query stands one position after the sum

@@ -354,9 +354,9 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
 def tokens_seen(layers, tokens):
     """Return on how many tokens each output of a stack of layers can depend.
 
-    The numbers are integers, [tokens]. ``layers`` has a pair for each layer: the kind
-    of attention ("window", "chunks" or "full") and the size of the window or the
-    chunks.
+    The numbers are integers, [tokens], for ``tokens`` tokens. ``layers`` has a pair for
+    each layer: the kind of attention ("window", "chunks" or "full") and the size of the
+    window or the chunks.
     """
     i = np.arange(tokens)
     offsets = i[:, None] - i
@@ -728,7 +728,8 @@ Which axis of `q` is that?
 def entropies(scores, tau):
     """Return the entropy of each query's attention weights in nats, [rows], float64.
 
-    The weights are the softmax of ``tau`` times a row of ``scores``, [rows, keys].
+    A query's weights are the softmax of ``tau`` times the query's row of ``scores``,
+    [rows, keys].
     """
     logits = tau * scores
     logits = logits - logits.max(-1, keepdims=True)

@@ -293,8 +293,8 @@ def _break(z, where, passed):
 
     Right is that the weight of key j < i for query i is β_ij times 1 − β of the keys
     between j and i, where β is the sigmoid of the logits ``z``, ``[query, key]``. In
-    the wrong answer, ``passed(i, j)`` replaces the keys between, or weights are nonzero
-    where ``where(i, j)``, not j < i.
+    the wrong answer, ``passed(i, j)`` replaces the keys between j and i, or the
+    condition ``where(i, j)`` for a nonzero weight replaces j < i.
     """
     beta = 1 / (1 + np.exp(-z))
     a = np.zeros_like(z)

@@ -165,9 +165,9 @@ def time_rope(
     In the task ``rotate``, tables of cosines and sines are made beforehand; the limit,
     to whose time all are compared, is a copy of q and k, and ``a fresh copy`` shows the
     cost of allocating the result. In the task ``table``, cosines and sines of L
-    positions are computed in float32; the limit is a fill of as many numbers as our
-    table has, and the error is the largest error of a cosine for L positions spread
-    evenly below 2²⁰.
+    positions are computed in float32; the limit is a fill of as many numbers as
+    posedu's table has, and the error is the largest error of a cosine for L positions
+    spread evenly below 2²⁰.
 
     Parameters have the same meaning as in :func:`posedu.book.timing.time_encoding`.
     Everything that the process had compiled before is reset.

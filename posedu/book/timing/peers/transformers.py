@@ -1,10 +1,11 @@
-"""Attention modules of the library transformers, with parameters of our encodings.
+"""Attention modules of the library transformers, with parameters of posedu's encodings.
 
-Each function takes our encoding module and the tokens, which hold queries, keys and
-values. It returns functions without arguments that call an attention module of the
-library, by the library's kernel: ``"sdpa"`` or ``"eager"``. The module's projections
-are replaced, so that they return the given queries, keys and values. Everything that
-the library makes once for all layers is made beforehand.
+Each function takes posedu's encoding module and the tokens, which hold queries, keys
+and values. It returns functions without arguments that call an attention module of the
+library, in a dict by the name of the attention kernel in transformers: ``"sdpa"`` or
+``"eager"``. The module's projections are replaced, so that they return the given
+queries, keys and values. Everything that the library makes once for all layers is made
+beforehand.
 """
 
 from typing import Any
@@ -34,8 +35,9 @@ class Given(nn.Module):
 def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
     """Return a function that computes BLOOM's attention with ``encoding``'s slopes.
 
-    It is the only value of a dict, under the library's kernel ``"eager"``. The ALiBi
-    tensor is made beforehand. BLOOM's attention also adds a residual, here zeros.
+    It is the only value of a dict, under the name of transformers' attention kernel,
+    ``"eager"``. ``tokens`` has the queries, keys and values. The ALiBi tensor is made
+    beforehand. BLOOM's attention also adds a residual, here zeros.
     """
     from transformers import BloomConfig
     from transformers.models.bloom import modeling_bloom as library
@@ -55,9 +57,10 @@ def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute T5's decoder attention with ``encoding``'s table.
 
-    They are in a dict under the library's kernels ``"sdpa"`` and ``"eager"``. The bias
-    is made beforehand, because T5 itself makes it in the first layer only and shares it
-    with later layers.
+    They are in a dict under the names of transformers' attention kernels, ``"sdpa"``
+    and ``"eager"``. ``tokens`` has the queries, keys and values. The bias is made
+    beforehand, because T5 itself makes it in the first layer only and shares it with
+    later layers.
     """
     from transformers import T5Config
     from transformers.models.t5.modeling_t5 import T5Attention
@@ -89,9 +92,10 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute wav2vec2-BERT's attention with Shaw's vectors.
 
-    They are in a dict under the library's kernels ``"sdpa"`` and ``"eager"``. The
-    relative vectors for keys are the vectors of ``encoding``; wav2vec2-BERT has no
-    relative vectors for values.
+    They are in a dict under the names of transformers' attention kernels, ``"sdpa"``
+    and ``"eager"``. ``tokens`` has the queries, keys and values. The relative vectors
+    for keys are the vectors of ``encoding``; wav2vec2-BERT has no relative vectors for
+    values.
     """
     from transformers import Wav2Vec2BertConfig
     from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as library
@@ -121,8 +125,9 @@ def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
 def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
     """Return a function that computes XLNet's bidirectional attention.
 
-    It is the only value of a dict, under the kernel ``"eager"``, and has the parameters
-    of ``encoding``. The sinusoids are made beforehand, their projection W_R r in every
+    It is the only value of a dict, under the name of transformers' attention kernel,
+    ``"eager"``, and has the parameters of ``encoding``. ``tokens`` has the queries,
+    keys and values. The sinusoids are made beforehand, their projection W_R r in every
     call.
     """
     from transformers import XLNetConfig, XLNetModel
@@ -150,8 +155,9 @@ def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
 def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
     """Return a function that computes DeBERTa-v2's attention.
 
-    It is the only value of a dict, under the kernel ``"eager"``, and has the parameters
-    of ``encoding``. Queries and keys have separate projections of the table of position
+    It is the only value of a dict, under the name of transformers' attention kernel,
+    ``"eager"``, and has the parameters of ``encoding``. ``tokens`` has the queries,
+    keys and values. Queries and keys have separate projections of the table of position
     vectors. The table and the row index of each offset are made beforehand.
     """
     from transformers import DebertaV2Config
@@ -187,8 +193,9 @@ def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute Inkling's global attention.
 
-    They are in a dict under the library's kernels ``"sdpa"`` and ``"eager"``, and have
-    the parameters of ``encoding``. Norms and convolutions are left out.
+    They are in a dict under the names of transformers' attention kernels, ``"sdpa"``
+    and ``"eager"``, and have the parameters of ``encoding``. ``tokens`` has the
+    queries, keys and values. Norms and convolutions are left out.
     """
     from transformers.models.inkling import InklingTextConfig
     from transformers.models.inkling.modeling_inkling import InklingAttention
@@ -238,8 +245,8 @@ def _causal(config: Any, x: Tensor, kernel: str) -> Tensor | None:
     """Return a causal mask as transformers makes it, once for all layers of a model.
 
     ``config`` is the model's configuration in transformers, ``x`` the tokens ``[batch,
-    tokens, width]``. The mask is None if the kernel (``"sdpa"`` or ``"eager"``) needs
-    none.
+    tokens, width]``. The mask is None if the attention kernel (``"sdpa"`` or
+    ``"eager"``) needs none.
     """
     from transformers.masking_utils import create_causal_mask
 

@@ -1,10 +1,10 @@
-"""Attention of the library x-transformers, with parameters of our encodings.
+"""Attention of the library x-transformers, with parameters of posedu's encodings.
 
-Each function takes our encoding module and the tokens, which hold queries, keys and
-values. It returns functions without arguments that compute the library's attention, by
-the library's kernel: ``"flash"`` or ``"eager"``. The library makes its bias in every
-layer, except for ALiBi's bias, which it caches. Logits have the same scale as in
-posedu, by the library's own keyword.
+Each function takes posedu's encoding module and the tokens, which hold queries, keys
+and values. It returns functions without arguments that compute the library's attention,
+in a dict by the library's attention kernel: ``"flash"`` or ``"eager"``. The library
+makes its bias in every layer, except for ALiBi's bias, which it caches. Logits have the
+same scale as in posedu, by the library's own keyword.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,9 @@ from posedu.torch.encoding import Tokens
 def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute x-transformers' attention with ALiBi.
 
-    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The library caches
-    the bias.
+    They are in a dict under the names of the library's attention kernels, ``"flash"``
+    and ``"eager"``. ``tokens`` has the queries, keys and values. The library caches the
+    bias.
     """
     from x_transformers.x_transformers import AlibiPositionalBias
 
@@ -32,8 +33,9 @@ def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute x-transformers' attention with T5's bias.
 
-    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The bias is T5's
-    bias of causal attention, with the table of ``encoding``.
+    They are in a dict under the names of the library's attention kernels, ``"flash"``
+    and ``"eager"``. ``tokens`` has the queries, keys and values. The bias is T5's bias
+    of causal attention, with the table of ``encoding``.
     """
     from x_transformers.x_transformers import RelativePositionBias
 
@@ -52,9 +54,10 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
     """Return functions that compute x-transformers' attention with Inkling's bias.
 
-    They are in a dict under the kernels ``"flash"`` and ``"eager"``. The library calls
-    the bias a relative projection. Its own additive bias, which the library can add to
-    that projection, is left out.
+    They are in a dict under the names of the library's attention kernels, ``"flash"``
+    and ``"eager"``. ``tokens`` has the queries, keys and values; the bias has the
+    parameters of ``encoding``. The library calls the bias a relative projection. Its
+    own additive bias, which the library can add to that projection, is left out.
     """
     from x_transformers.x_transformers import RelativeProjPositionalBias
 
@@ -74,9 +77,10 @@ def _calls_with_bias(
 ) -> dict[str, Run]:
     """Return functions that compute x-transformers' causal attention with a bias.
 
-    They are in a dict under the kernels ``"flash"`` and ``"eager"``. Every call of one
-    of them calls ``bias``, which returns a tensor to add to the logits. ``encoding`` is
-    posedu's module, which gives the scale of the logits.
+    They are in a dict under the names of the library's attention kernels, ``"flash"``
+    and ``"eager"``. ``tokens`` has the queries, keys and values. Every call of one of
+    the functions calls ``bias``, which returns a tensor to add to the logits.
+    ``encoding`` is posedu's module, which gives the scale of the logits.
     """
     from x_transformers.attend import Attend
 
