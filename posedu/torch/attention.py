@@ -19,7 +19,6 @@ from posedu._arguments import (
 )
 from posedu.torch import routes
 from posedu.torch._autograd import lowered, without_autocast
-from posedu.torch._shared import Shared
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -29,6 +28,7 @@ from posedu.torch._tensors import (
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS, Encoding, Sizes, Tokens
 from posedu.torch.routes import ROUTES, Route, choose_route
+from posedu.torch.shared import Shared
 
 __all__ = [
     "QK_NORMS",

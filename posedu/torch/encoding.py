@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from posedu.torch._shared import Shared
 from posedu.torch._tensors import Positions, split_exactly
+from posedu.torch.shared import Shared
 from posedu.torch.tiled_attention import Limits, by_group, per_head
 
 MODEL_HOOKS = ("locate", "embed", "enter", "update")

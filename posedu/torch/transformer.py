@@ -11,12 +11,12 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
-from posedu.torch._shared import Shared
 from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.attention import Attention, QKNorm, require_masks
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_HOOKS, Encoding, Sizes
 from posedu.torch.routes import Route, choose_route
+from posedu.torch.shared import Shared
 
 
 class Block(nn.Module):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from posedu.torch import T5, ALiBi, RoPE, Transformer
-from posedu.torch._shared import Shared
+from posedu.torch.shared import Shared
 
 WIDTH, HEADS, D = 32, 4, 8
 X = torch.randn(2, 6, WIDTH, generator=torch.Generator().manual_seed(0)).double()

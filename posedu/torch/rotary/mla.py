@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from posedu._arguments import Layout, require_bool, require_dimension
 from posedu.torch._autograd import lowered, without_autocast
-from posedu.torch._shared import Shared
 from posedu.torch.attention import Attention, Steps
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Tokens, softmax
 from posedu.torch.rotary.rope import RoPE
 from posedu.torch.routes import Route, choose_route
+from posedu.torch.shared import Shared
 from posedu.torch.tiled_attention import by_group
 
 _ROWS = 256  # queries whose weights are computed at a time

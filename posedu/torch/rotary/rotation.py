@@ -11,7 +11,6 @@ from torch.types import Device
 
 from posedu._arguments import Layout, require_choice, require_dimension
 from posedu.torch._autograd import without_autocast
-from posedu.torch._shared import Shared
 from posedu.torch._tensors import (
     Positions,
     align_positions,
@@ -22,6 +21,7 @@ from posedu.torch._tensors import (
     require_positions,
 )
 from posedu.torch.encoding import Encoding, Sizes
+from posedu.torch.shared import Shared
 
 _TILE = 1 << 17  # features rotated at a time on a CPU: half of L2 with the products
 
