@@ -54,10 +54,11 @@ def _without_choices(annotation):
 def leave_unchecked(monkeypatch):
     """Switch the checks off until ``monkeypatch`` undoes it."""
     from posedu.torch import KVCache, Tokens
+    from posedu.torch.shared import Shared
     from posedu.torch.tiled_attention import Limits
 
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    for made in (Tokens, KVCache, Limits):
+    for made in (Tokens, KVCache, Limits, Shared):
         for name, member in vars(made).copy().items():
             if inspect.isfunction(member):
                 monkeypatch.setattr(made, name, inspect.unwrap(member))
