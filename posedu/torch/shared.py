@@ -1,11 +1,9 @@
 """Tables that the layers of a model share in one forward pass."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any
 
 from torch.compiler import is_compiling
-
-Result = TypeVar("Result")
 
 
 class Shared:
@@ -20,7 +18,7 @@ class Shared:
     def __init__(self) -> None:
         self._results: dict[Hashable, Any] = {}
 
-    def once(self, make: Callable[[], Result], *key: Hashable) -> Result:
+    def once(self, make: Callable[[], Any], *key: Hashable) -> Any:
         """Return what ``make()`` returned for ``key``, called the first time only.
 
         ``make`` is a function without arguments that computes a table. The key must
