@@ -7,7 +7,6 @@ from typing import Any, cast
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
-from torch.compiler import is_compiling
 
 from posedu._arguments import require_dimension, require_finite
 from posedu.torch._growing import Reserve, grown
@@ -145,7 +144,7 @@ class KVCache:
                 extended.rotation = _widened(self.rotation, state)
 
         def grown_by(name: str, cached: Tensor, new: Tensor, axis: int) -> Tensor:
-            reserve = None if is_compiling() else self._reserves.get(name)
+            reserve = self._reserves.get(name)
             both, reserve = grown(cached, new, axis, reserve, self.capacity)
             extended._reserves[name] = reserve
             return both

@@ -83,3 +83,16 @@ def test_positions_and_dtypes_of_their_own_have_tables_of_their_own():
     assert shared.once(make, a, torch.float32) == 2
     assert shared.once(make, a, torch.float64) == 3
     assert Shared().once(make, a) == 4
+
+
+@torch.no_grad()
+def test_default_positions_after_others_are_not_taken_as_consecutive():
+    """The row of biases by offset serves only keys whose positions count up by one."""
+    model = model_of(T5(HEADS, bidirectional=False))
+    for block in model.blocks:
+        torch.nn.init.normal_(block.attention.encoding.table)
+    given, caches = [0, 4, 5, 30, 31], model.caches()
+    model(X[:, :5], given, caches=caches)
+    step = model(X[:, 5:], caches=caches)  # its position is 5
+    whole = model(X, [*given, 5])
+    torch.testing.assert_close(step, whole[:, 5:], rtol=0, atol=1e-13)
