@@ -185,12 +185,16 @@ class KVCache:
             _require_alike(name, self.memory[name], new, 1)
 
     def extended(
-        self, name: str, new: Shaped[Tensor, "batch tokens *features"]
+        self,
+        name: str,
+        new: Shaped[Tensor, "batch tokens *features"],
+        newest: int | None = None,
     ) -> Shaped[Tensor, "batch keys *features"]:
         """Return the cached per-token state ``name`` with that of new tokens appended.
 
-        ``new`` is the state of the new tokens. If the cache holds no state of this
-        name, ``new`` is returned.
+        With ``newest``, a positive number, only the state of so many cached tokens, the
+        last ones, comes before that of the new tokens. If the cache holds no state of
+        this name, ``new`` is returned. The cache stays as it is.
 
         Raises
         ------
@@ -199,8 +203,9 @@ class KVCache:
         """
         if name not in self.memory:
             return new
-        _require_alike(name, self.memory[name], new, 1)
-        return torch.cat((self.memory[name], new), 1)
+        cached = self.memory[name]
+        _require_alike(name, cached, new, 1)
+        return torch.cat((cached if newest is None else cached[:, -newest:], new), 1)
 
     def copy_from(self, other: "KVCache") -> None:
         """Replace this cache's contents by the contents of the cache ``other``.

@@ -12,6 +12,7 @@ from posedu.torch import (
     ALiBi,
     Attention,
     FoX,
+    FoXPro,
     KVCache,
     LanguageModel,
     RoPE,
@@ -65,6 +66,21 @@ def test_a_step_allocates_nothing_of_the_size_of_the_cache(name):
         cache.crop(0, 3999)  # Mutant: a cache that is copied once more.
         copied = peak_memory(lambda: layer(step, cache=cache), torch.device("cpu"))
     assert copied > 2 * cache.k.nbytes
+
+
+def test_a_step_of_fox_pro_reads_the_token_before_and_no_more():
+    layer, cache = FoXPro(WIDTH, HEADS).double(), KVCache(capacity=5000)
+    with torch.no_grad():
+        layer(tokens(4000), cache=cache)
+        step = tokens(1)
+        used = peak_memory(lambda: layer(step, cache=cache), torch.device("cpu"))
+        assert used < 0.6 * cache.k.nbytes  # FoX sums its gates anew
+        padding = torch.zeros(2, 4002, dtype=torch.bool)  # Mutant: all tokens are read.
+        used = peak_memory(
+            lambda: layer(step, cache=cache, key_padding_mask=padding),
+            torch.device("cpu"),
+        )
+        assert used > 2 * cache.k.nbytes
 
 
 def test_memory_is_at_most_twice_the_keys_and_values_or_what_was_asked():

@@ -272,6 +272,10 @@ def _before(
     ``segments`` are the tokens' segment numbers, ``None`` for one segment. A token
     without an earlier token gets zeros.
     """
+    if padding is None and segments is None:
+        tokens = new if cache is None else cache.extended("unshifted", new, newest=1)
+        before = nn.functional.pad(tokens, (0, 0, 0, 0, 1, 0))[:, :-1]
+        return before[:, tokens.shape[1] - new.shape[1] :]
     tokens = new if cache is None else cache.extended("unshifted", new)
     place = torch.arange(tokens.shape[1], device=new.device).expand(tokens.shape[:2])
     order = place if segments is None else segments.argsort(dim=1, stable=True)

@@ -14,7 +14,7 @@ from posedu.numpy import gated as reference
 from posedu.numpy.attention import Tokens, softmax
 from posedu.numpy.attention import attend as attend_reference
 from posedu.sympy import gated as symbolic
-from posedu.torch import Attention, FoX, FoXPro, attend
+from posedu.torch import Attention, FoX, FoXPro, KVCache, attend
 from support.gated import ROUTES, causal, normal, same_on_every_route, stepwise
 
 pytestmark = [
@@ -366,3 +366,25 @@ def test_no_output_gate_has_no_weights(unchecked):
     np.testing.assert_array_equal(without, reference.fox_pro(x, **options))
     with pytest.raises(ValueError, match="where out_gate_weight is given, got None"):
         reference.fox_pro(x, **options, output_gate=None, out_gate_weight=np.eye(2))
+
+
+@pytest.mark.parametrize("cached", [0, 3])
+def test_the_token_before_is_the_one_before_the_padding(cached):
+    """Keys and values are mixed with those of the last token that is no padding."""
+    torch.manual_seed(0)
+    layer = FoXPro(8, 2).double()
+    for weight in layer.parameters():
+        torch.nn.init.normal_(weight)
+    x = torch.randn(1, 7, 8, dtype=torch.float64)
+    padding = torch.tensor([[True, False, False, True, True, False, False]])
+    kept = ~padding[0]
+    with torch.no_grad():
+        if cached:
+            cache = KVCache()
+            layer(x[:, :cached], key_padding_mask=padding[:, :cached], cache=cache)
+            out = layer(x[:, cached:], key_padding_mask=padding, cache=cache)
+        else:
+            out = layer(x, key_padding_mask=padding)
+        alone = layer(x[:, kept])
+    expected = alone[:, kept[:cached].sum() :]
+    torch.testing.assert_close(out[:, kept[cached:]], expected, rtol=0, atol=1e-12)
