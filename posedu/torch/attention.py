@@ -198,6 +198,7 @@ def _steps(
             extended = cache.appended(k, v, positions, memory, encoding)
             extended.consecutive = consecutive
             (k, v, key_positions), memory = extended.entries, extended.memory
+            window, padding = extended.hide(window, padding)
         tokens = Tokens(
             q=q,
             grouped_k=k,

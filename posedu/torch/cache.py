@@ -5,7 +5,7 @@ from numbers import Integral, Real
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from posedu._arguments import require_dimension, require_finite
@@ -206,6 +206,18 @@ class KVCache:
         cached = self.memory[name]
         _require_alike(name, cached, new, 1)
         return torch.cat((cached if newest is None else cached[:, -newest:], new), 1)
+
+    def hide(
+        self, window: int | None, padding: Bool[Tensor, "batch keys"] | None
+    ) -> tuple[int | None, Bool[Tensor, "batch keys"] | None]:
+        """Return window and padding of a layer's keys; here those that are given."""
+        return window, padding
+
+    def shared(self) -> "KVCache":
+        """Return a new cache of the same contents, which shares the tensors."""
+        cache = KVCache()
+        cache.copy_from(self)
+        return cache
 
     def copy_from(self, other: "KVCache") -> None:
         """Replace this cache's contents by the contents of the cache ``other``.

@@ -158,7 +158,8 @@ class Encoding(nn.Module):
     the encoding needs of a layer, and :meth:`require` compares them with the layer's:
     ``heads``, ``d`` and ``d_model`` where they matter, ``needs_causal``, ``needs_x``
     (the layer's input). ``position_shape`` is the shape of one position in the layers:
-    ``()`` for a number.
+    ``()`` for a number. ``needs_own_key_last`` is true if the result is wrong where
+    masked keys stand behind a query's own key, as they do in compiled decoding steps.
 
     ``hooks`` are the names of the hooks that the encoding uses: those that its class
     overrides. A constructor may remove names from ``hooks``, if the class has forms
@@ -175,6 +176,7 @@ class Encoding(nn.Module):
     position_shape: tuple[int, ...] = ()
     needs_causal = False
     needs_x = False
+    needs_own_key_last = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -13,6 +13,7 @@ from posedu._arguments import (
     require_dimension,
     require_not_negative,
 )
+from posedu.torch._fixed_cache import FixedCache, slots_of
 from posedu.torch._tensors import Positions, as_tensor, from_list, may_look
 from posedu.torch.attention import QKNorm
 from posedu.torch.cache import KVCache
@@ -137,6 +138,7 @@ class LanguageModel(nn.Module):
         temperature: float = 0.0,
         top_k: int | None = None,
         generator: torch.Generator | None = None,
+        compiled: bool = False,
     ) -> Integer[Tensor, "batch total"]:
         """Return the prompts, each continued by ``max_new_tokens`` generated tokens.
 
@@ -161,6 +163,12 @@ class LanguageModel(nn.Module):
             Sample among the ``top_k`` most probable tokens only. Default: among all.
         generator
             Source of randomness. Default: PyTorch's own.
+        compiled
+            Whether ``torch.compile`` compiles the steps after the prompt: one graph
+            with fixed shapes for all of them, in which a step attends to a slot for
+            each token of the whole text and hides those to come. Default false. An
+            encoding that needs a query's own key to be the last (``needs_own_key_last``
+            of :class:`~posedu.torch.encoding.Encoding`) cannot be compiled so.
 
         Raises
         ------
@@ -168,7 +176,8 @@ class LanguageModel(nn.Module):
             As :meth:`forward`; an empty prompt; a negative number of new tokens or
             temperature; ``top_k`` outside 1 … vocab_size; ``top_k`` or ``generator``
             with temperature 0; an encoding that draws positions for a whole sequence
-            (:class:`posedu.torch.absolute.randomized.Randomized`).
+            (:class:`posedu.torch.absolute.randomized.Randomized`); ``compiled`` with an
+            encoding for which steps of fixed shape would be wrong.
         """
         self._require_tokens(tokens)
         if tokens.shape[1] == 0:
@@ -178,25 +187,66 @@ class LanguageModel(nn.Module):
             )
         require_count("max_new_tokens", max_new_tokens)
         self._require_sampling(temperature, top_k, generator)
+        require_bool("compiled", compiled)
         total = tokens.shape[1] + max_new_tokens
         axis, of_all = 0, _as_tensor(positions, tokens.device)
         if of_all is not None:
             axis = _token_axis(of_all, self.transformer.position_shape, total)
+        if compiled:
+            self._require_fixed_steps()
+            run = total - 1  # the last token is not given to the model
+            at = None if of_all is None else of_all.narrow(axis, 0, run)
+            size = len(tokens), run, self.transformer.d_model
+            self.transformer.require_positions(
+                self.embedding.weight.new_zeros(size), at
+            )
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
             caches = self.transformer.caches(capacity=total)
             result = new = tokens.to(torch.int64)
+            step = slots = None
             while result.shape[1] < total:
                 start, count = result.shape[1] - new.shape[1], new.shape[1]
                 at = None if of_all is None else of_all.narrow(axis, start, count)
-                logits = self(new, at, caches=caches)[:, -1]
-                new = _next_token(logits, temperature, top_k, generator)
+                if step is None or slots is None:
+                    logits = self(new, at, caches=caches)
+                else:
+                    place = torch.tensor(start, device=new.device)
+                    logits = step(new, at, slots, place)
+                new = _next_token(logits[:, -1], temperature, top_k, generator)
                 result = torch.cat((result, new), 1)
+                if compiled and step is None:
+                    step = torch.compile(self._fixed_step, fullgraph=True)
+                    slots = [slots_of(cache, total) for cache in caches]
         finally:
             for module, is_training in modes:
                 module.training = is_training
         return result
+
+    def _require_fixed_steps(self) -> None:
+        """Raise if an encoding gives other results where masked keys come last."""
+        for module in self.modules():
+            if isinstance(module, Encoding) and module.needs_own_key_last:
+                raise ValueError(
+                    f"{type(module).__name__} needs a query's own key to be the last "
+                    f"key, got compiled=True, whose steps have later keys: {module}"
+                )
+
+    def _fixed_step(
+        self,
+        token: Integer[Tensor, "batch 1"],
+        position: Tensor | None,
+        slots: list[dict[str, Tensor]],
+        place: Int[Tensor, ""],
+    ) -> Float[Tensor, "batch 1 vocab_size"]:
+        """Return the logits after one token, which is written to its slot ``place``.
+
+        ``slots`` are the tensors of each layer's cache; ``position`` is the token's
+        position, by default ``place``.
+        """
+        caches = [FixedCache(of_layer, place) for of_layer in slots]
+        return self(token, place[None] if position is None else position, caches=caches)
 
     def _require_tokens(self, tokens: Tensor) -> None:
         """Raise unless tokens are integers ``[batch, tokens]`` from the vocabulary."""

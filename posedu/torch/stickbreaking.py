@@ -445,6 +445,7 @@ class StickBreaking(Encoding):
         super().__init__()
         self.attend_current = require_bool("attend_current", attend_current)
         self.remainder = require_choice("remainder", remainder, Remainder)
+        self.needs_own_key_last = not attend_current or remainder == "own"
         if require_finite("stop", stop) < 0 or stop >= 1:
             raise ValueError(f"stop must be in [0, 1), got {stop}")
         self.stop = stop

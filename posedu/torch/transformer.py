@@ -232,26 +232,13 @@ class Transformer(nn.Module):
         require_input(x, self.d_model, first.attention.q.weight)
         layers = len(self.blocks)
         given = [] if caches is None else _require_caches(caches, layers)
-        extended = [KVCache() for _ in given]
-        for new, old in zip(extended, given, strict=True):
-            new.copy_from(old)
+        extended = [cache.shared() for cache in given]
         start = given[0].count if given else 0
-        counted = positions is None and not self.input.uses("locate")
-        positions = as_positions(
-            positions, self.position_shape, x, start=start, reader=self.positions_of
-        )
         cache_of_layer: Sequence[KVCache | None] = extended or [None] * layers
         for cache in cache_of_layer:
             require_masks(x, key_padding_mask, segments, None, cache)
-        if self.input.uses("locate"):
-            positions = as_positions(
-                self.input.locate(positions, x),
-                self.input.position_shape,
-                x,
-                start=0,
-                reader=self.positions_of,
-            )
-        x = self.input.embed(x, positions)
+        counted = positions is None and not self.input.uses("locate")
+        x, positions = self._embedded(x, positions, start)
         is_embedded = self.input.uses("embed")
         input_encoding = type(self.input).__name__ if is_embedded else None
         shared = Shared()
@@ -274,6 +261,31 @@ class Transformer(nn.Module):
         for new, old in zip(extended, given, strict=True):
             old.copy_from(new)
         return self.norm(x)
+
+    def _embedded(
+        self, x: Tensor, positions: Positions | None, start: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the first layer's input and positions; default ones from ``start``."""
+        reader = self.positions_of
+        positions = as_positions(
+            positions, self.position_shape, x, start=start, reader=reader
+        )
+        if self.input.uses("locate"):
+            located, shape = self.input.locate(positions, x), self.input.position_shape
+            positions = as_positions(located, shape, x, start=0, reader=reader)
+        return self.input.embed(x, positions), positions
+
+    def require_positions(
+        self, x: Float[Tensor, "batch tokens d_model"], positions: Positions | None
+    ) -> None:
+        """Raise if an encoding that changes input or hidden states refuses a position.
+
+        A compiled model cannot do so itself. ``x`` has the shape of the input, and its
+        numbers do not matter. Other encodings serve every position.
+        """
+        x, at = self._embedded(x, positions, 0)
+        for block in self.blocks:
+            cast(Block, block).encoding.enter(x, at)
 
     def caches(self, capacity: int | None = None) -> list[KVCache]:
         """Return a list of empty key-value caches, one for each layer.

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 
 from posedu.catalog import CATALOG
 from posedu.torch import (
@@ -13,6 +14,8 @@ from posedu.torch import (
     AxialRoPE,
     KVCache,
     LanguageModel,
+    Learned,
+    LearnedPerLayer,
     PoSE,
     Randomized,
     RoPE,
@@ -30,9 +33,9 @@ DOUBLE = torch.float64
 ATOL = 1e4 * torch.finfo(DOUBLE).eps
 
 
-def model_of(encoding=None, *, width=WIDTH, heads=HEADS, **options):
+def model_of(encoding=None, *, width=WIDTH, heads=HEADS, layers=2, **options):
     torch.manual_seed(0)
-    model = LanguageModel(VOCAB, width, heads, 2, encoding=encoding, **options)
+    model = LanguageModel(VOCAB, width, heads, layers, encoding=encoding, **options)
     return model.double()
 
 
@@ -171,13 +174,13 @@ CAUSAL = [
 ]
 
 
-def in_a_model(entry, variant):
+def in_a_model(entry, variant, layers=2):
     """A language model whose layers all have the encoding, with random parameters."""
     heads, unit = variant.heads, entry.divisor(variant)
     d = -(-D // unit) * unit
     torch.manual_seed(2)
     encoding = entry.make(variant, d=d, heads=heads)
-    model = model_of(encoding, width=heads * d, heads=heads)
+    model = model_of(encoding, width=heads * d, heads=heads, layers=layers)
     with torch.no_grad():
         for p in encoding.parameters():
             if p.requires_grad and (p.ndim > 1 or p.unique().numel() == 1):
@@ -201,6 +204,122 @@ def test_every_step_is_a_full_run_with_every_encoding(entry, variant):
         whole = model(generated[:, :-1], None if at is None else at[:-1])
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-10)
     assert torch.equal(generated[:, 4:], whole[:, 3:].argmax(-1))
+
+
+# Their results depend on which key is the last: a convolution over keys reads behind
+# it, and these sticks begin or end at it.
+LAST_KEY_COUNTS = [
+    *(f"dape, {over}, code, 3, 3, 4" for over in ("fire, 4.0, leaky, zero, True",)),
+    "stickbreaking, False, drop",
+    "stickbreaking, False, renormalize",
+    "stickbreaking, True, own",
+]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("entry, variant", CAUSAL)
+def test_a_step_of_fixed_shape_is_a_step_with_every_encoding(
+    entry, variant, monkeypatch
+):
+    monkeypatch.setattr(torch, "compile", lambda step, fullgraph: step)
+    model, tokens = in_a_model(entry, variant), prompt_of()
+    if entry.label(variant) in LAST_KEY_COUNTS:
+        with pytest.raises(ValueError, match="own key to be the last key"):
+            model.generate(tokens, 5, compiled=True)
+        return
+    at = None if entry.axes is None else torch.randint(0, 9, (9, entry.axes))
+    logits = watched(model)
+    generated = [
+        model.generate(tokens, 5, positions=at, compiled=compiled)
+        for compiled in (False, True)
+    ]
+    assert torch.equal(*generated)
+    steps, of_fixed_shape = (torch.cat(part, 1) for part in (logits[:5], logits[5:]))
+    torch.testing.assert_close(of_fixed_shape, steps, rtol=0, atol=1e-10)
+
+
+def counted(monkeypatch):
+    """The counter of the graphs that ``torch.compile`` makes from now on."""
+    torch.compiler.reset()
+    counter, compiler = CompileCounter(), torch.compile
+    monkeypatch.setattr(
+        torch, "compile", lambda *step, **how: compiler(*step, backend=counter, **how)
+    )
+    return counter
+
+
+FIXED = {
+    param.values[0].name: param.values
+    for param in reversed(CAUSAL)
+    if param.id not in LAST_KEY_COUNTS
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", FIXED)
+def test_one_graph_serves_every_step(name, monkeypatch):
+    entry, variant = FIXED[name]
+    model, tokens = in_a_model(entry, variant, layers=1), prompt_of()
+    at = None if entry.axes is None else torch.randint(0, 9, (8, entry.axes))
+    steps = model.generate(tokens, 4, positions=at)
+    counter = counted(monkeypatch)
+    compiled = model.generate(tokens, 4, positions=at, compiled=True)
+    assert torch.equal(compiled, steps)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_second_graph_serves_texts_of_every_other_length(monkeypatch):
+    model, counter = model_of(rope()), counted(monkeypatch)
+    for new, graphs in ((5, 1), (7, 2), (9, 2), (6, 2)):
+        expected = model.generate(prompt_of(), new)
+        found = model.generate(prompt_of(), new, compiled=True)
+        assert torch.equal(found, expected)
+        assert counter.frame_count == graphs
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("window", [1, 2, 6, 8, 30, [3, None]])
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_steps_of_fixed_shape_keep_windows_and_groups(window, kv_heads, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda step, fullgraph: step)
+    model = model_of(rope(), window=window, kv_heads=kv_heads)
+    logits = watched(model)
+    at = torch.randn(2, 12, dtype=DOUBLE).cumsum(1)
+    for compiled in (False, True):
+        model.generate(prompt_of(), 8, positions=at, compiled=compiled)
+    steps, of_fixed_shape = (torch.cat(part, 1) for part in (logits[:8], logits[8:]))
+    torch.testing.assert_close(of_fixed_shape, steps, rtol=0, atol=ATOL)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiled_text_longer_than_the_table_is_refused_in_words(monkeypatch):
+    counted(monkeypatch)
+    of_layers = [LearnedPerLayer(WIDTH, 8, beyond="raise") for _ in range(2)]
+    for encoding in (Learned(WIDTH, 8, beyond="raise"), of_layers):
+        model = model_of(encoding)
+        model.generate(prompt_of(), 5, compiled=True)
+        with pytest.raises(ValueError, match="below 8, the rows of the table, got 8"):
+            model.generate(prompt_of(), 6, compiled=True)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_compiled_samples_are_those_of_the_same_generator(monkeypatch):
+    counted(monkeypatch)
+    model = model_of(rope())
+    one, other = (
+        model.generate(
+            prompt_of(),
+            12,
+            temperature=1.0,
+            top_k=5,
+            generator=torch.Generator().manual_seed(3),
+            compiled=compiled,
+        )
+        for compiled in (False, True)
+    )
+    assert torch.equal(one, other)
 
 
 def test_a_sample_of_all_positions_cannot_be_drawn_token_by_token():

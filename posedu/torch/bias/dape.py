@@ -94,6 +94,7 @@ class DAPE(Encoding):
         inner = self.over or Encoding()
         self.needs_causal = inner.needs_causal or edges == "code"
         self.needs_x = inner.needs_x
+        self.needs_own_key_last = edges == "code" or inner.needs_own_key_last
         self.position_shape = inner.position_shape
 
     @property
