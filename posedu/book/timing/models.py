@@ -19,7 +19,17 @@ from torch.nn.functional import scaled_dot_product_attention
 from posedu.book.provenance import file_label, keep_memory
 from posedu.book.timing.clock import Run
 from posedu.book.timing.results import Measurement, Timing, collect, compare
-from posedu.torch import T5, ALiBi, Encoding, FoX, KERPLELog, RoPE, Transformer
+from posedu.torch import (
+    T5,
+    ALiBi,
+    Encoding,
+    FoX,
+    KERPLELog,
+    KVCache,
+    RoPE,
+    Transformer,
+)
+from posedu.torch._fixed_cache import FixedCache, slots_of
 
 WIDTH, HEADS, KV_HEADS, LAYERS, D = 512, 8, 2, 4, 64
 ENCODINGS: Mapping[str, Callable[[], Encoding | None]] = {
@@ -32,6 +42,7 @@ ENCODINGS: Mapping[str, Callable[[], Encoding | None]] = {
 }
 LLAMA = "transformers: Llama"
 LOOP, NONE = "a loop with SDPA and a kept cache", "the same without an encoding"
+COMPILED = ("no encoding", "RoPE", "ALiBi")  # decoded by compiled steps, too
 CONTEXTS = (128, 2048, 8192)  # cached tokens
 BATCHES = {512: 4, 2048: 1}  # sequences in a training step, by their length
 
@@ -82,23 +93,48 @@ def decoding_steps(context: int, room: int, with_llama: bool) -> dict[str, Run]:
         LOOP: lambda: loop.step(torch.randn(1, 1, WIDTH), next(counts))
     }
     for name, make in ENCODINGS.items():
-        options = dict(encoding=make(), kv_heads=KV_HEADS)
-        steps[name] = _decode(Transformer(WIDTH, HEADS, LAYERS, **options), context)
+        model = Transformer(
+            *(WIDTH, HEADS, LAYERS), encoding=make(), kv_heads=KV_HEADS
+        ).eval()
+        steps[name] = _decode(model, _filled(model, context))
+        if name in COMPILED:
+            slots = [slots_of(c, context + room) for c in _filled(model, context)]
+            steps[f"{name}, compiled"] = _decode_compiled(model, slots, context)
     if with_llama:
         steps[LLAMA] = _decode_llama(context)
     return steps
 
 
-def _decode(model: Transformer, context: int) -> Run:
-    """Return a function that decodes a token with a model whose cache is filled.
-
-    The cache has the keys and values of ``context`` random tokens.
-    """
-    model.eval()
+def _filled(model: Transformer, context: int) -> list[KVCache]:
+    """Return the model's caches after ``context`` random tokens."""
     caches = model.caches()
     for part in torch.randn(1, context, WIDTH).split(512, 1):
         model(part, caches=caches)
+    return caches
+
+
+def _decode(model: Transformer, caches: list[KVCache]) -> Run:
+    """Return a function that decodes a token after those in the caches."""
     return lambda: model(torch.randn(1, 1, WIDTH), caches=caches)
+
+
+def _decode_compiled(
+    model: Transformer, slots: list[dict[str, Tensor]], context: int
+) -> Run:
+    """Return a compiled function that decodes a token after ``context`` tokens.
+
+    Shapes are fixed, as in :meth:`posedu.torch.language_model.LanguageModel.generate`
+    with ``compiled=True``. ``slots`` are the tensors of each layer's cache, with room
+    for the new tokens.
+    """
+
+    def step(x: Tensor, place: Tensor) -> Tensor:
+        caches = [FixedCache(of_layer, place) for of_layer in slots]
+        return model(x, place[None], caches=caches)
+
+    compiled = torch.compile(step, fullgraph=True)
+    places = cycle(range(context, slots[0]["k"].shape[2]))
+    return lambda: compiled(torch.randn(1, 1, WIDTH), torch.tensor(next(places)))
 
 
 def _decode_llama(context: int) -> Run:

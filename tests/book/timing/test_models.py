@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from posedu.book.timing import Timing, models
-from posedu.torch import Transformer
+from posedu.torch import RoPE, Transformer
 
 SIZES = {"WIDTH": 16, "HEADS": 4, "KV_HEADS": 2, "LAYERS": 2, "D": 4}
 
@@ -14,6 +14,10 @@ def small(monkeypatch):
     for name, size in SIZES.items():
         monkeypatch.setattr(models, name, size)
     monkeypatch.setattr(models, "BATCHES", {3: 2, 5: 1})
+    monkeypatch.setattr(torch, "compile", lambda step, fullgraph: step)
+
+
+COMPILED = {f"{name}, compiled" for name in models.COMPILED}
 
 
 @torch.no_grad()
@@ -32,10 +36,25 @@ def test_the_plain_loop_is_the_model_without_an_encoding():
 @torch.no_grad()
 def test_every_step_adds_a_token_and_the_loop_starts_again():
     steps = models.decoding_steps(4, 3, with_llama=False)
-    assert [*steps] == [models.LOOP, *models.ENCODINGS]
+    assert {*steps} == {models.LOOP, *models.ENCODINGS, *COMPILED}
+    assert next(iter(steps)) == models.LOOP
     for step in steps.values():
         for _ in range(7):
             assert step().isfinite().all()
+
+
+@torch.no_grad()
+def test_a_compiled_step_computes_what_the_model_does():
+    model = Transformer(16, 4, 2, kv_heads=2, encoding=RoPE(4, layout="half"))
+    caches = models._filled(model, 5)
+    slots = [models.slots_of(cache, 8) for cache in caches]
+    torch.manual_seed(0)
+    step = models._decode_compiled(model, slots, 5)
+    found = torch.cat([step() for _ in range(3)], 1)
+    torch.manual_seed(0)
+    step = models._decode(model, caches)
+    expected = torch.cat([step() for _ in range(3)], 1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
 def test_both_results_are_saved_and_read(tmp_path):
@@ -49,7 +68,8 @@ def test_both_results_are_saved_and_read(tmp_path):
         assert stored == result
         assert {r.length for r in stored.records} == {3, 5}
         names = {r.candidate for r in stored.records} - {models.LLAMA}
-        assert names == {*models.ENCODINGS}
+        of_decoding = COMPILED if result.name == "decoding" else set()
+        assert names == {*models.ENCODINGS} | of_decoding
         assert result.name.capitalize() in result.caption()
     steps = models.training_steps(3)
     assert [g.shape for g in steps["RoPE"]()] == [
