@@ -3,9 +3,11 @@
 A model is trained at one length, with text, training and test of
 :mod:`posedu.book.experiments.characters`. Then a method changes RoPE's frequencies for
 texts that are several times as long, and the model is tested on such texts, untuned and
-after a little tuning at their length. A second model has NoPE layers (no positional
-encoding) that alternate with windowed RoPE layers. This command remakes the book's
-result in half an hour on two idle cores; after an interrupt it continues::
+after a little tuning at their length. Models have RoPE with three bases, which differ
+in how many pairs of features complete no turn within the training length. One more
+model has NoPE layers (no positional encoding) that alternate with windowed RoPE layers.
+This command remakes the book's result in an hour and a half on two idle cores; after an
+interrupt it continues::
 
     python -m posedu.book.experiments.context_extension \
         --out book/data/context-extension-cpu.json
@@ -59,7 +61,7 @@ CASES = (
 ``"plain"`` and ``"tuned"`` are at ``factor`` times the training length; ``"near"`` is
 at the training length itself, with the method set for the largest factor.
 """
-MODELS = ("rope", "windows")
+MODELS = ("rope", "rope-500", "rope-matched", "windows")
 TUNING_RATE = 0.1  # learning rate of tuning over that of training
 METHOD = (
     "Bits per character, of the same characters at every length: the last half of a "
@@ -82,81 +84,109 @@ class Settings(characters.Settings):
 
 
 AnySettings = Settings | sequences.Settings
+Frequencies = Float[np.ndarray, "pairs"]
 
 
 @dataclass(frozen=True)
 class Method:
     """Method of context extension, for example PI or YaRN.
 
-    ``make`` is a function that returns the encoding; its arguments are the settings,
-    the factor by which texts become longer than in training, and the test length.
+    ``make`` is a function that returns the encoding. Its arguments are RoPE's
+    frequencies in training, the training length, the factor by which texts become
+    longer than in training, and the test length.
     """
 
     title: str
-    make: Callable[[AnySettings, int, int], Encoding]
+    make: Callable[[Frequencies, int, int, int], Encoding]
 
 
-def _rope(
-    s: AnySettings,
-    mapped: Float[np.ndarray, "pairs"] | None = None,
-    attention_factor: float = 1.0,
-) -> RoPE:
-    own = None if mapped is None else torch.tensor(mapped)
-    return RoPE(s.d, layout="half", frequencies=own, attention_factor=attention_factor)
+def base_of(model: str, length: int) -> float:
+    """Return the base of RoPE's frequencies in a model trained at ``length``.
+
+    "rope" has 10,000 and "rope-500" has 500. "rope-matched" has the base with which the
+    same share of pairs completes no turn as in Llama 2, whose base is 10,000 and whose
+    training length is 4,096: base^x = length/2π for the x of Llama 2.
+    """
+    if model == "rope-500":
+        return 500.0
+    if model == "rope-matched":
+        share = math.log(4096 / (2 * math.pi)) / math.log(10_000)
+        return (length / (2 * math.pi)) ** (1 / share)
+    return 10_000.0
 
 
-def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
+def unturned(model: str, settings: "AnySettings") -> int:
+    """Return how many pairs complete no turn within the training length."""
+    own = frequencies(settings.d, base=base_of(model, settings.length))
+    return int((own * settings.length < 2 * np.pi).sum())
+
+
+def _rope(frequencies: Frequencies, attention_factor: float = 1.0) -> RoPE:
+    return RoPE(
+        2 * len(frequencies),
+        layout="half",
+        frequencies=torch.tensor(frequencies),
+        attention_factor=attention_factor,
+    )
+
+
+def _temperature(length: int, over: RoPE | None = None) -> LogN:
     """Return an encoding that multiplies the logits of queries with n > L keys.
 
-    The factor is ln n/ln L. L is the training length in the settings ``s``; ``over`` is
-    the RoPE that is applied too, or None for no RoPE.
+    The factor is ln n/ln L. L is the training length ``length``; ``over`` is the RoPE
+    that is applied too, or None for no RoPE.
     """
     return LogN(
         growth="floor",
         index_from=1,
-        alpha=1 / math.log(s.length),
-        length=s.length,
+        alpha=1 / math.log(length),
+        length=length,
         over=over,
     )
 
 
-def _yarn(s: AnySettings, factor: int) -> Float[np.ndarray, "pairs"]:
-    return yarn(frequencies(s.d), factor=factor, trained=s.length, ramp="index")
+def _yarn(frequencies: Frequencies, length: int, factor: int) -> Frequencies:
+    return yarn(frequencies, factor=factor, trained=length, ramp="index")
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "none": Method("RoPE, unchanged", lambda s, f, n: _rope(s)),
-        "pi": Method("PI", lambda s, f, n: _rope(s, pi(frequencies(s.d), factor=f))),
-        "ntk": Method("NTK", lambda s, f, n: _rope(s, ntk(frequencies(s.d), factor=f))),
+        "none": Method("RoPE, unchanged", lambda w, trained, f, n: _rope(w)),
+        "pi": Method("PI", lambda w, trained, f, n: _rope(pi(w, factor=f))),
+        "ntk": Method("NTK", lambda w, trained, f, n: _rope(ntk(w, factor=f))),
         "ntk-dynamic": Method(
             "dynamic NTK",
-            lambda s, f, n: _rope(
-                s,
-                ntk_dynamic(frequencies(s.d), factor=1.0, trained=s.length, length=n),
+            lambda w, trained, f, n: _rope(
+                ntk_dynamic(w, factor=1.0, trained=trained, length=n)
             ),
         ),
         "llama3": Method(
             "Llama 3's scaling",
-            lambda s, f, n: _rope(
-                s, llama3(frequencies(s.d), factor=f, trained=s.length)
-            ),
+            lambda w, trained, f, n: _rope(llama3(w, factor=f, trained=trained)),
         ),
         "yarn-cold": Method(
-            "YaRN without temperature", lambda s, f, n: _rope(s, _yarn(s, f))
+            "YaRN without temperature",
+            lambda w, trained, f, n: _rope(_yarn(w, trained, f)),
         ),
         "yarn": Method(
-            "YaRN", lambda s, f, n: _rope(s, _yarn(s, f), yarn_attention_factor(f))
+            "YaRN",
+            lambda w, trained, f, n: _rope(
+                _yarn(w, trained, f), yarn_attention_factor(f)
+            ),
         ),
         "log-n": Method(
-            "log-n temperature", lambda s, f, n: _temperature(s, over=_rope(s))
+            "log-n temperature",
+            lambda w, trained, f, n: _temperature(trained, over=_rope(w)),
         ),
     }
 )
 """Methods by name."""
 
 TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"rope": tuple(METHODS), "windows": ("none", "log-n")}
+    {
+        name: ("none", "log-n") if name == "windows" else tuple(METHODS)
+        for name in MODELS
+    }
 )
 """Methods tried on each model; those for windows change no frequency."""
 
@@ -166,26 +196,28 @@ def encodings(
 ) -> Iterator[Encoding]:
     """Yield the encoding of each layer of a model, extended by a method.
 
-    ``model`` is "rope" or "windows", ``method`` a name in :data:`METHODS`, ``factor``
+    ``model`` is a name in :data:`MODELS`, ``method`` one in :data:`METHODS`, ``factor``
     says how many times as long as in training texts become, and ``length`` is the test
     length. Layers of the model "windows" alternate: RoPE in windowed layers, no
     encoding in global-attention layers. The method "log-n" multiplies the logits of the
     global-attention layers by a temperature.
     """
-    extended = METHODS[method].make(settings, factor, length)
-    if model == "windows":
-        global_attention = _temperature(settings) if method == "log-n" else Encoding()
+    trained = settings.length
+    own = frequencies(settings.d, base=base_of(model, trained))
+    extended = METHODS[method].make(own, trained, factor, length)
     for layer in range(settings.layers):
-        if model == "rope":
+        if model != "windows":
             yield extended
+        elif layer % 2 == 0:
+            yield _rope(own)
         else:
-            yield global_attention if layer % 2 else _rope(settings)
+            yield _temperature(trained) if method == "log-n" else Encoding()
 
 
 class Model(CausalModel):
     """Causal transformer whose encodings a context extension method set for one length.
 
-    ``model`` is "rope" or "windows", ``method`` a name in :data:`METHODS`, and
+    ``model`` is a name in :data:`MODELS`, ``method`` one in :data:`METHODS`, and
     ``factor`` says how many times as long as in training texts become.
     """
 
