@@ -20,7 +20,7 @@ from posedu.book.experiments.characters import (
     RATES,
     Result,
 )
-from posedu.book.experiments.comparisons import Gap, gaps
+from posedu.book.experiments.comparisons import Gap, gaps, verdicts_together
 from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
@@ -204,18 +204,22 @@ def length_cost(result: Result) -> Table:
     )
 
 
-def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield (expectation, test length, gap) for each expectation at its lengths.
+def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
+    """Yield (expectation, test length, gap, verdict), at each expectation's lengths.
 
     The gap is the bits per character of the encoding expected to be worse, minus those
-    of the encoding expected to be better.
+    of the encoding expected to be better. All verdicts hold together
+    (:func:`posedu.book.experiments.comparisons.verdicts_together`).
     """
+    found = {}
     for e in EXPECTED:
         if {e.better, e.worse} <= {*result.encodings()}:
             for multiple in e.multiples:
                 length = multiple * result.settings.length
                 both = (result.bits(n, length) for n in (e.worse, e.better))
-                yield e, length, _gap(*both)
+                found[e, length] = _gap(*both)
+    for at, verdict in verdicts_together(found).items():
+        yield *at, found[at], verdict
 
 
 def expectations(result: Result) -> Table:
@@ -224,10 +228,10 @@ def expectations(result: Result) -> Table:
     A row is an expectation that one encoding needs fewer bits than another, a column a
     test length.
     """
-    found = {(e, length): gap for e, length, gap in verdicts(result)}
-    rows = dict.fromkeys(e for e, _ in found)
-    cells = {at: f"{_bits(gap)} {SIGNS[gap.verdict]}" for at, gap in found.items()}
-    outcomes = [gap.verdict for gap in found.values()]
+    found = [*verdicts(result)]
+    rows = dict.fromkeys(e for e, *_ in found)
+    cells = {(e, n): f"{_bits(gap)} {SIGNS[verdict]}" for e, n, gap, verdict in found}
+    outcomes = [verdict for *_, verdict in found]
     summary = ", ".join(f"{SIGNS[v]} {v} ({outcomes.count(v)})" for v in SIGNS)
     return table(
         {
@@ -241,8 +245,8 @@ def expectations(result: Result) -> Table:
                 for n in result.lengths()
             },
         },
-        caption=f"{len(found)} expectations, bits saved and intervals at 95 %: "
-        + summary,
+        caption=f"{len(found)} expectations, bits saved, each interval by itself at "
+        f"95 %, all verdicts together at 95 %: {summary}",
     )
 
 

@@ -5,9 +5,10 @@ the same initial weights, except for their own parameters. Whether the intervals
 encodings overlap proves nothing; an interval of the paired differences does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +18,7 @@ from posedu.book.experiments.runs import Interval, Runs
 from posedu.book.figures import table
 
 Seeds = Float[np.ndarray, "seeds"]
+Key = TypeVar("Key", bound=Hashable)
 
 POINT = 0.01  # one percentage point of an accuracy
 
@@ -26,10 +28,12 @@ class Gap:
     """Mean difference of two encodings over paired seeds, and half of its interval.
 
     The difference is one of accuracies, in percentage points, or of bits per character.
+    ``p`` is the p-value of Student's t test of the mean difference 0, two-sided.
     """
 
     mean: float
     half: float
+    p: float = 1.0
 
     @classmethod
     def between(
@@ -59,7 +63,14 @@ class Gap:
                 "both encodings must have the same seeds, got "
                 f"{len(one)} and {len(other)} of them"
             )
-        return cls(*interval((one - other) / unit, level))
+        from scipy import stats  # half a second, which other uses of this module save
+
+        mean, half = interval((one - other) / unit, level)
+        freedom = len(one) - 1
+        error = half / stats.t.ppf((1 + level) / 2, freedom)
+        if error == 0:
+            return cls(mean, half, float(mean == 0))
+        return cls(mean, half, float(2 * stats.t.sf(abs(mean) / error, freedom)))
 
     def __str__(self) -> str:
         return f"{self.mean:+.1f} ± {self.half:.1f}"
@@ -84,6 +95,23 @@ class Gap:
         if not self.is_significant():
             return "undecided"
         return "reproduced" if self.mean > 0 else "contradicted"
+
+
+def verdicts_together(gaps: Mapping[Key, Gap], level: float = 0.95) -> dict[Key, str]:
+    """Return the verdict on each of several gaps, so that all hold together.
+
+    Verdicts are those of :attr:`Gap.verdict`. Of many single verdicts some are wrong by
+    chance. By Holm's method the probability that any verdict but "undecided" is wrong
+    is at most 1 − ``level``: the gaps are decided by rising p-value, the k-th of n as
+    long as its p-value is at most (1 − level) / (n − k + 1).
+    """
+    verdicts = dict.fromkeys(gaps, "undecided")
+    for decided, key in enumerate(sorted(gaps, key=lambda key: gaps[key].p)):
+        gap = gaps[key]
+        if not gap.p <= (1 - level) / (len(gaps) - decided):
+            break
+        verdicts[key] = "reproduced" if gap.mean > 0 else "contradicted"
+    return verdicts
 
 
 def gaps(

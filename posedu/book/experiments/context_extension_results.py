@@ -12,19 +12,27 @@ import numpy as np
 
 from posedu._result_table import Table
 from posedu.book.experiments import comparisons
-from posedu.book.experiments.comparisons import Gap
+from posedu.book.experiments.characters import in_bits
+from posedu.book.experiments.comparisons import Gap, verdicts_together
 from posedu.book.experiments.context_extension import (
     FACTORS,
     METHODS,
     TRIED,
     Result,
+    base_of,
     label,
+    unturned,
 )
 from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 SIGNS = {"reproduced": "✓", "undecided": "?", "contradicted": "✗"}
-MODEL_TITLES = {"rope": "RoPE", "windows": "windowed and NoPE layers"}
+MODEL_TITLES = {
+    "rope": "RoPE",
+    "rope-500": "RoPE, base 500",
+    "rope-matched": "RoPE, matched base",
+    "windows": "windowed and NoPE layers",
+}
 HOW = {"plain": "untuned", "tuned": "tuned"}
 SHOWN_METHODS = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
 """Methods in the figures.
@@ -50,19 +58,29 @@ class Expectation:
     how: str
 
 
-EXPECTED = (
-    Expectation("YaRN, §3.1", ("rope", "ntk"), ("rope", "pi"), "plain"),
-    Expectation("PI", ("rope", "pi"), ("rope", "none"), "plain"),
-    Expectation("PI", ("rope", "pi"), ("rope", "none"), "tuned"),
-    Expectation("YaRN", ("rope", "yarn"), ("rope", "ntk"), "plain"),
-    Expectation("YaRN", ("rope", "yarn"), ("rope", "pi"), "tuned"),
-    Expectation("YaRN", ("rope", "yarn"), ("rope", "ntk"), "tuned"),
-    Expectation("YaRN, §3.4", ("rope", "yarn"), ("rope", "yarn-cold"), "plain"),
-    Expectation("YaRN, §3.4", ("rope", "yarn"), ("rope", "yarn-cold"), "tuned"),
-    Expectation("SWAN", ("windows", "log-n"), ("rope", "none"), "plain"),
-    Expectation("SWAN", ("windows", "log-n"), ("windows", "none"), "plain"),
-)
-"""Expectations that follow from the papers, whose models are far larger."""
+def expected(base: str) -> tuple[Expectation, ...]:
+    """Return the papers' expectations for the model of the name ``base``.
+
+    The papers' models are far larger. Those of models with windowed layers are compared
+    with RoPE's usual base only.
+    """
+    of_methods = (
+        ("YaRN, §3.1", "ntk", "pi", ("plain",)),
+        ("PI", "pi", "none", ("plain", "tuned")),
+        ("YaRN", "yarn", "ntk", ("plain", "tuned")),
+        ("YaRN", "yarn", "pi", ("tuned",)),
+        ("YaRN, §3.4", "yarn", "yarn-cold", ("plain", "tuned")),
+    )
+    found = [
+        Expectation(source, (base, better), (base, worse), how)
+        for source, better, worse, hows in of_methods
+        for how in hows
+    ]
+    warm, cold = ("windows", "log-n"), ("windows", "none")
+    if base == "rope":
+        found.append(Expectation("SWAN", warm, ("rope", "none"), "plain"))
+        found.append(Expectation("SWAN", warm, cold, "plain"))
+    return tuple(found)
 
 
 def origins(result: Result) -> Table:
@@ -70,16 +88,17 @@ def origins(result: Result) -> Table:
     return comparisons.origins(result, MODEL_TITLES)
 
 
-def overview(result: Result) -> Figure:
+def overview(result: Result, base: str = "rope") -> Figure:
     """Draw each condition's mean bits per character against the test length.
 
-    A condition is a model and a context extension method. Untuned and tuned models have
-    a panel each; the length is divided by the training length.
+    A condition is a model, ``base`` or "windows", and a context extension method.
+    Untuned and tuned models have a panel each; the length is divided by the training
+    length.
     """
     figure, (panels,) = canvas(1, 2, figsize=(7.2, 3.6), sharey=True)
     far = {}
     for panel, (how, panel_title) in zip(panels, HOW.items(), strict=True):
-        for n, condition in enumerate(shown_conditions()):
+        for n, condition in enumerate(shown_conditions(base)):
             means = [_near(result, condition[0]).mean()]
             means += [_bits(result, condition, f, how).mean() for f in FACTORS]
             far[how, condition] = means[-1]
@@ -101,7 +120,7 @@ def overview(result: Result) -> Figure:
         *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2
     )
     best = {
-        how: min(shown_conditions(), key=lambda condition: far[how, condition])
+        how: min(shown_conditions(base), key=lambda condition: far[how, condition])
         for how in HOW
     }
     return finish(
@@ -118,7 +137,7 @@ def overview(result: Result) -> Figure:
         + " ".join(
             f"{title(condition)}: {far['plain', condition]:.2f} bits at the end, "
             f"{far['tuned', condition]:.2f} after tuning."
-            for condition in shown_conditions()
+            for condition in shown_conditions(base)
         ),
     )
 
@@ -151,32 +170,70 @@ def near_cost(result: Result) -> Table:
     )
 
 
-def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield (expectation, factor, gap) for each expectation at each longer length.
+def by_base(result: Result, how: str) -> Table:
+    """Return a table of each method's bits at the largest factor, by RoPE's base.
 
-    ``factor`` is the test length over the training length. The gap is the bits per
-    character of the condition expected to be worse, minus the bits per character of the
-    other condition.
+    ``how`` is "plain" (untuned) or "tuned". A column has the number of pairs that
+    complete no turn within the training length.
     """
-    for e in EXPECTED:
+    bases = [model for model in result.encodings() if model != "windows"]
+    pairs, settings = result.settings.d // 2, result.settings
+
+    def bits(model: str, method: str) -> str:
+        return in_bits(_bits(result, (model, method), FACTORS[-1], how))
+
+    heads = {
+        model: f"base {base_of(model, settings.length):,.0f}: "
+        f"{unturned(model, settings)} of {pairs}"
+        for model in bases
+    }
+    return table(
+        {
+            "method": [METHODS[method].title for method in METHODS],
+            **{heads[m]: [bits(m, method) for method in METHODS] for m in bases},
+        },
+        caption=f"Bits per character at {FACTORS[-1]} times the training length, "
+        f"{HOW[how]}, by RoPE's base, with the number of pairs that complete no turn "
+        f"in {settings.length} tokens; {_seeds(result)} seeds, intervals at 95 %",
+    )
+
+
+def verdicts(
+    result: Result, base: str = "rope"
+) -> Iterator[tuple[Expectation, int, Gap, str]]:
+    """Yield (expectation, factor, gap, verdict), at each longer length.
+
+    Expectations are those of :func:`expected` for ``base``; ``factor`` is the test
+    length over the training length. The gap is the bits per character of the condition
+    expected to be worse, minus the bits per character of the other condition. All
+    verdicts hold together
+    (:func:`posedu.book.experiments.comparisons.verdicts_together`).
+    """
+    found = {}
+    for e in expected(base):
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
                 both = (
                     _bits(result, condition, factor, e.how)
                     for condition in (e.worse, e.better)
                 )
-                yield e, factor, _gap(*both)
+                found[e, factor] = _gap(*both)
+    for at, verdict in verdicts_together(found).items():
+        yield *at, found[at], verdict
 
 
-def expectations(result: Result) -> Table:
+def expectations(result: Result, base: str = "rope") -> Table:
     """Return a table of the papers' expectations, with measured gaps and verdicts.
 
-    A row is an expectation that one condition needs fewer bits than another. A
-    column is a test length over the training length.
+    A row is an expectation of :func:`expected` for ``base``, that one condition needs
+    fewer bits than another. A column is a test length over the training length.
     """
-    found = {(e, factor): gap for e, factor, gap in verdicts(result)}
+    found = {
+        (e, f): (f"{gap.mean:+.3f} ± {gap.half:.3f}", verdict)
+        for e, f, gap, verdict in verdicts(result, base)
+    }
     rows = dict.fromkeys(e for e, _ in found)
-    outcomes = [gap.verdict for gap in found.values()]
+    outcomes = [verdict for _, verdict in found.values()]
     summary = ", ".join(f"{SIGNS[v]} {v} ({outcomes.count(v)})" for v in SIGNS)
     return table(
         {
@@ -186,29 +243,26 @@ def expectations(result: Result) -> Table:
             ],
             "": [HOW[e.how] for e in rows],
             **{
-                f"× {f}": [
-                    f"{found[e, f].mean:+.3f} ± {found[e, f].half:.3f} "
-                    f"{SIGNS[found[e, f].verdict]}"
-                    for e in rows
-                ]
+                f"× {f}": [f"{found[e, f][0]} {SIGNS[found[e, f][1]]}" for e in rows]
                 for f in FACTORS
             },
         },
-        caption=f"{len(found)} expectations, bits saved and intervals at 95 %: "
-        + summary,
+        caption=f"{len(found)} expectations, bits saved, each interval by itself at "
+        f"95 %, all verdicts together at 95 %: {summary}",
     )
 
 
-def shown_conditions() -> list[Condition]:
-    """Return the conditions that figures show, each a model and a method."""
-    rope = [("rope", method) for method in SHOWN_METHODS]
-    return [*rope, *(("windows", method) for method in TRIED["windows"])]
+def shown_conditions(base: str) -> list[Condition]:
+    """Return the conditions that figures show: ``base`` and windows, with methods."""
+    own = [(base, method) for method in SHOWN_METHODS]
+    return [*own, *(("windows", method) for method in TRIED["windows"])]
 
 
 def title(condition: Condition) -> str:
     """Return the title of a condition (a model and a method), for example "YaRN".
 
-    For the model "rope" this is the title of the method alone.
+    For the model "rope" this is the title of the method alone, for other models that of
+    the model and, if frequencies or logits change, of the method.
     """
     model, method = condition
     if model == "rope":

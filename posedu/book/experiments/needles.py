@@ -29,7 +29,6 @@ from posedu.book.experiments import sequences
 from posedu.book.experiments.context_extension import (
     FACTORS,
     METHODS,
-    MODELS,
     TRIED,
     Model,
 )
@@ -44,6 +43,8 @@ from posedu.book.experiments.runs import Run as AnyRun
 from posedu.book.experiments.sequences import IGNORED, Batch, Task, fit, test
 
 FACTS, LETTERS = 8, 16
+MODELS = ("rope", "windows")
+"""Names of the models, which are two of those of context extension."""
 METHOD = (
     "Accuracy over the marks that ask, on fresh texts of each length, which are the "
     "same for all methods of a seed."

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from posedu._result_table import Table
-from posedu.book.experiments import comparisons, context_extension_results
-from posedu.book.experiments.comparisons import Gap
+from posedu.book.experiments import comparisons
+from posedu.book.experiments.comparisons import Gap, verdicts_together
 from posedu.book.experiments.context_extension import FACTORS
 from posedu.book.experiments.context_extension_results import (
     MODEL_TITLES,
     SIGNS,
     Condition,
     Expectation,
+    expected,
     shown_conditions,
     title,
 )
@@ -26,23 +27,20 @@ from posedu.book.experiments.needles import FACTS, LETTERS, Result
 from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
-EXPECTED = tuple(e for e in context_extension_results.EXPECTED if e.how == "plain")
-"""Expectations about models that are not tuned."""
-
 
 def origins(result: Result) -> Table:
     """Return a table of the runs' origins: date, commit, device and versions."""
     return comparisons.origins(result, MODEL_TITLES)
 
 
-def overview(result: Result) -> Figure:
+def overview(result: Result, base: str = "rope") -> Figure:
     """Draw mean accuracies of each condition against test length over training length.
 
-    A condition is a model and a context extension method.
+    A condition is a model, ``base`` or "windows", and a context extension method.
     """
     figure, ((panel,),) = canvas(figsize=(7.2, 4.0))
     far = {}
-    for n, condition in enumerate(shown_conditions()):
+    for n, condition in enumerate(shown_conditions(base)):
         means = [100 * _accuracy(result, condition, f).mean() for f in (1, *FACTORS)]
         far[condition] = means[-1]
         panel.plot(
@@ -81,32 +79,39 @@ def overview(result: Result) -> Figure:
     )
 
 
-def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Yield (expectation, factor, gap) for each expectation at each longer length.
+def verdicts(
+    result: Result, base: str = "rope"
+) -> Iterator[tuple[Expectation, int, Gap, str]]:
+    """Yield (expectation, factor, gap, verdict), at each longer length.
 
-    ``factor`` is the test length over the training length. The gap is the accuracy
-    of the condition (a model and a method) expected to be better, minus that of the
-    other condition, in percentage points.
+    Expectations are those for ``base`` about models that are not tuned; ``factor`` is
+    the test length over the training length. The gap is the accuracy of the condition
+    (a model and a method) expected to be better, minus that of the other condition, in
+    percentage points. All verdicts hold together
+    (:func:`posedu.book.experiments.comparisons.verdicts_together`).
     """
-    for e in EXPECTED:
-        if {e.better[0], e.worse[0]} <= {*result.encodings()}:
+    found = {}
+    for e in expected(base):
+        if e.how == "plain" and {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
                 both = (
                     _accuracy(result, condition, factor)
                     for condition in (e.better, e.worse)
                 )
-                yield e, factor, Gap.between(*both, interval)
+                found[e, factor] = Gap.between(*both, interval)
+    for at, verdict in verdicts_together(found).items():
+        yield *at, found[at], verdict
 
 
-def expectations(result: Result) -> Table:
+def expectations(result: Result, base: str = "rope") -> Table:
     """Return a table of the papers' expectations, with measured gaps and verdicts.
 
-    A row is an expectation that one condition is more accurate than another. A
-    column is a test length over the training length.
+    A row is an expectation for ``base`` that one condition is more accurate than
+    another. A column is a test length over the training length.
     """
-    found = {(e, factor): gap for e, factor, gap in verdicts(result)}
+    found = {(e, f): (gap, verdict) for e, f, gap, verdict in verdicts(result, base)}
     rows = dict.fromkeys(e for e, _ in found)
-    outcomes = [gap.verdict for gap in found.values()]
+    outcomes = [verdict for _, verdict in found.values()]
     summary = ", ".join(f"{SIGNS[v]} {v} ({outcomes.count(v)})" for v in SIGNS)
     return table(
         {
@@ -115,11 +120,12 @@ def expectations(result: Result) -> Table:
                 f"{title(e.better)} better than {title(e.worse)}" for e in rows
             ],
             **{
-                f"× {f}": [f"{found[e, f]} {SIGNS[found[e, f].verdict]}" for e in rows]
+                f"× {f}": [f"{found[e, f][0]} {SIGNS[found[e, f][1]]}" for e in rows]
                 for f in FACTORS
             },
         },
-        caption=f"{len(found)} expectations, points and intervals at 95 %: {summary}",
+        caption=f"{len(found)} expectations, points, each interval by itself at 95 %, "
+        f"all verdicts together at 95 %: {summary}",
     )
 
 

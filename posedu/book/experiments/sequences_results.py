@@ -16,7 +16,7 @@ import torch
 
 from posedu._result_table import Table
 from posedu.book.experiments import comparisons
-from posedu.book.experiments.comparisons import Gap, gaps
+from posedu.book.experiments.comparisons import Gap, gaps, verdicts_together
 from posedu.book.experiments.sequences import (
     ALL,
     CONDITIONS,
@@ -312,19 +312,23 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
     """Yield (expectation, test length, gap, verdict), at each expectation's lengths.
 
     The gap is the accuracy of the encoding expected to be better, minus that of the
-    other encoding, in percentage points. The interval of each gap holds by itself at
-    95 %. The verdict says whether the expectation was reproduced, contradicted or left
-    undecided, or that both accuracies are at the ceiling.
+    other encoding, in percentage points. The verdict says whether the expectation was
+    reproduced, contradicted or left undecided, or that both accuracies are at the
+    ceiling. All verdicts hold together
+    (:func:`posedu.book.experiments.comparisons.verdicts_together`).
     """
+    found, full = {}, set()
     for e in EXPECTED:
         if not {e.better, e.worse} <= {*result.encodings(e.task)}:
             continue
         for multiple in e.multiples:
             length = multiple * result.settings.length
             both = [result.accuracy(e.task, n, length) for n in (e.better, e.worse)]
-            gap = Gap.between(*both, interval)
-            full = np.min(both) > CEILING
-            yield e, length, gap, "both at the ceiling" if full else gap.verdict
+            found[e, length] = Gap.between(*both, interval)
+            if np.min(both) > CEILING:
+                full.add((e, length))
+    for at, verdict in verdicts_together(found).items():
+        yield *at, found[at], "both at the ceiling" if at in full else verdict
 
 
 def expectations(result: Result) -> Table:
@@ -349,7 +353,8 @@ def expectations(result: Result) -> Table:
             ],
             **{f"L = {n}": [cells.get((e, n), "") for e in rows] for n in lengths},
         },
-        caption=f"{len(found)} expectations, points and intervals at 95 %: {summary}",
+        caption=f"{len(found)} expectations, points, each interval by itself at 95 %, "
+        f"all verdicts together at 95 %: {summary}",
     )
 
 
@@ -358,24 +363,31 @@ def tape_comparison(result: Result) -> Table:
 
     TAPE before its training is RoPE.
     """
+    cells = [(task, n) for task in _tasks(result) for n in _at(result)]
+    above = {
+        (task, n): Gap.between(
+            *(result.accuracy(task, m, n) for m in ("tape", "rope")), interval
+        )
+        for task, n in cells
+    }
+    found = verdicts_together(above)
+    outcomes = [*found.values()]
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
-    outcomes = []
     for task in _tasks(result):
         for name in ("none", "rope", "tape"):
             columns["task"].append(task)
             columns["encoding"].append(ALL[name].title)
             for n in _at(result):
                 mean, half = interval(100 * result.accuracy(task, name, n))
-                cell = f"{mean:.1f} ± {half:.1f}"
-                if name == "tape":
-                    both = (result.accuracy(task, m, n) for m in ("tape", "rope"))
-                    outcomes.append(Gap.between(*both, interval).verdict)
-                    cell += f" {SIGNS[outcomes[-1]]}"
-                columns.setdefault(f"L = {n}", []).append(cell)
+                sign = f" {SIGNS[found[task, n]]}" if name == "tape" else ""
+                columns.setdefault(f"L = {n}", []).append(
+                    f"{mean:.1f} ± {half:.1f}{sign}"
+                )
     return table(
         columns,
-        caption=f"Accuracy in %, {_seeds(result)} seeds, intervals at 95 %. TAPE above "
-        f"RoPE, by differences within seeds, is reproduced (✓) "
+        caption=f"Accuracy in %, {_seeds(result)} seeds, each interval by itself at "
+        "95 %. TAPE above RoPE, by differences within seeds, all verdicts together at "
+        f"95 %, is reproduced (✓) "
         f"{outcomes.count('reproduced')} times of {len(outcomes)}, contradicted (✗) "
         f"{outcomes.count('contradicted')} times",
     )

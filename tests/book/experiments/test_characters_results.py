@@ -104,8 +104,8 @@ def test_the_rate_that_is_the_best_for_all_together():
 def test_verdicts_are_of_differences_within_seeds():
     result = made_up(FOUND)
     seen = {
-        (e.better, e.worse, length): gap.verdict
-        for e, length, gap in results.verdicts(result)
+        (e.better, e.worse, length): verdict
+        for e, length, _, verdict in results.verdicts(result)
     }
     assert seen["kerple-log", "alibi", 128] == "reproduced"
     assert seen["alibi", "rope", 64] == "contradicted"
@@ -221,8 +221,8 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
         assert min(needed, key=needed.get) == "transformer-xl"
     contradicted = {
         (e.better, e.worse, length // near)
-        for e, length, gap in results.verdicts(committed)
-        if gap.verdict == "contradicted"
+        for e, length, _, verdict in results.verdicts(committed)
+        if verdict == "contradicted"
     }
     assert contradicted == {
         *(("alibi", "sinusoidal", 1), ("alibi", "rope", 1), ("fire", "alibi", 4)),

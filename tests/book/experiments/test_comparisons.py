@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from posedu.book.experiments import digits, runs, sequences
-from posedu.book.experiments.comparisons import Gap, gaps, origins
+from posedu.book.experiments.comparisons import Gap, gaps, origins, verdicts_together
 
 ONE, OTHER = np.array([0.5, 0.75, 1.0]), np.array([0.25, 0.25, 0.25])
 
@@ -52,6 +53,51 @@ def test_all_pairs_share_the_level():
     assert all(gap.half == pytest.approx(0.05 / 6) for gap in found.values())
     with pytest.raises(ValueError, match=r"two encodings, got \['a'\]"):
         gaps({"a": ONE}, width)
+
+
+def test_a_p_value_is_that_of_a_paired_t_test():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, 6))
+    found = Gap.between(one, other, sequences.interval, level=0.9)
+    assert found.p == pytest.approx(stats.ttest_rel(one, other).pvalue)
+    assert Gap.between(one + 1, one, sequences.interval).p == pytest.approx(0)
+    assert Gap.between(one, one, sequences.interval).p == 1
+
+
+def test_verdicts_hold_together():
+    """Three of four single verdicts; Holm's limits are 0.05 / 4, / 3, / 2 and / 1."""
+    gaps = {
+        "third": Gap(1.0, 0.9, 0.03),
+        "first": Gap(1.0, 0.1, 0.0124),
+        "last": Gap(1.0, 2.0, 0.3),
+        "second": Gap(-1.0, 0.1, 0.0166),
+    }
+    assert verdicts_together(gaps) == {
+        "third": "undecided",
+        "first": "reproduced",
+        "last": "undecided",
+        "second": "contradicted",
+    }
+    gaps["first"] = Gap(1.0, 0.1, 0.0126)  # the smallest fails, so all others do
+    assert {*verdicts_together(gaps).values()} == {"undecided"}
+    gaps["first"] = Gap(1.0, 0.1)  # no number is no evidence
+    assert verdicts_together(gaps)["first"] == "undecided"
+    assert verdicts_together({}) == {}
+
+
+def test_of_gaps_by_chance_few_families_have_a_verdict():
+    """Single verdicts are wrong in two of three families of twenty."""
+    rng = np.random.default_rng(1)
+    together = single = 0
+    for _ in range(300):
+        family = {
+            n: Gap.between(*rng.normal(size=(2, 5)), sequences.interval)
+            for n in range(20)
+        }
+        single += any(gap.verdict != "undecided" for gap in family.values())
+        found = verdicts_together(family).values()
+        together += any(verdict != "undecided" for verdict in found)
+    assert together <= 27 < 150 < single  # 0.05 of 300, and three deviations
 
 
 def test_runs_have_a_row_for_each_making():

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from posedu.book.experiments import needles, sequences
-from posedu.book.experiments.context_extension import FACTORS, METHODS, MODELS, TRIED
+from posedu.book.experiments.context_extension import FACTORS, METHODS, TRIED
 from posedu.book.experiments.needles import (
     FACTS,
     LETTERS,
     METHOD,
+    MODELS,
     TASK,
     Result,
     Run,

@@ -4,7 +4,7 @@ import pytest
 
 from posedu.book.experiments import needles_results as results
 from posedu.book.experiments.context_extension import FACTORS, TRIED
-from posedu.book.experiments.needles import METHOD, Result, Run, Settings, label
+from posedu.book.experiments.needles import METHOD, MODELS, Result, Run, Settings, label
 
 MADE = {
     **{"date": "2026-01-01", "device": "cpu", "threads": 1, "commit": "abc"},
@@ -39,7 +39,7 @@ def run_of(model, seed):
 
 @pytest.fixture(scope="module")
 def result():
-    return Result(METHOD, Settings(), [run_of(m, s) for s in (1, 2, 3) for m in TRIED])
+    return Result(METHOD, Settings(), [run_of(m, s) for s in (1, 2, 3) for m in MODELS])
 
 
 def rows_of(table):
@@ -52,16 +52,13 @@ def test_a_verdict_is_of_differences_within_seeds(result):
     first, *rest = rows_of(results.expectations(result))
     assert first["expected"] == "NTK better than PI"
     assert first["× 2"] == "+5.0 ± 0.0 ✓" and first["× 4"] == "-20.0 ± 0.0 ✗"
-    assert (
-        len(rest) + 1
-        == len(results.EXPECTED)
-        < len(results.context_extension_results.EXPECTED)
-    )
+    untuned = [e for e in results.expected("rope") if e.how == "plain"]
+    assert len(rest) + 1 == len(untuned) < len(results.expected("rope"))
 
 
 def test_the_caption_counts_all_verdicts(result):
-    verdicts = [gap.verdict for _, _, gap in results.verdicts(result)]
-    assert len(verdicts) == len(results.EXPECTED) * len(FACTORS)
+    verdicts = [verdict for *_, verdict in results.verdicts(result)]
+    assert len(verdicts) == 6 * len(FACTORS)
     caption = results.expectations(result).caption()
     for name, sign in results.SIGNS.items():
         assert f"{sign} {name} ({verdicts.count(name)})" in caption
@@ -69,7 +66,7 @@ def test_the_caption_counts_all_verdicts(result):
 
 def test_every_shown_condition_is_a_line(result):
     figure = results.overview(result)
-    for condition in results.shown_conditions():
+    for condition in results.shown_conditions("rope"):
         assert figure.svg.count(f"<!-- {results.title(condition)} -->") == 1
     windows = results.MODEL_TITLES["windows"]
     assert f"{windows}, log-n temperature has 80 %" in figure.caption

@@ -203,9 +203,7 @@ def test_what_the_lab_says_of_tape(committed):
         if r["encoding"] == "TAPE"
     ]
     signs = {(r["task"], n): r[f"L = {n}"][-1] for r in rows for n in LENGTHS}
-    assert "✓" not in signs.values()
-    worse = {at for at, sign in signs.items() if sign == "✗"}
-    assert worse == {("recall", LENGTHS[-2]), ("recall", LENGTHS[-1])}
+    assert {*signs.values()} == {"?"}
 
 
 def test_what_the_lab_says_of_tape_far_beyond_training(committed):
