@@ -16,6 +16,7 @@ continues::
 """
 
 import hashlib
+import math
 import sys
 import sysconfig
 import time
@@ -34,27 +35,39 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_choice, require_finite
+from posedu.book.experiments import sequences
 from posedu.book.experiments.runs import Experiment, Runs, interval, run_command
 from posedu.book.experiments.runs import Run as AnyRun
 from posedu.book.experiments.training import CausalModel, optimization
+from posedu.numpy.frequencies import frequencies
 from posedu.torch import (
     CAPE,
     DAPE,
     FIRE,
     FLOATER,
     T5,
+    TAPE,
+    TUPE,
     ALiBi,
+    Attention,
+    CoPE,
+    DeBERTa,
     Encoding,
+    FoPE,
     FoX,
+    FoXPro,
     KERPLELog,
     Learned,
     LearnedPerLayer,
+    MusicTransformer,
+    PoPE,
     Random,
     Randomized,
     RoPE,
     Sandwich,
     Shaw,
     Sinusoidal,
+    StickBreaking,
     TransformerXL,
 )
 
@@ -153,18 +166,44 @@ def text_of(settings: Settings) -> Text:
     return text
 
 
+def base_of(model: str, length: int) -> float:
+    """Return the base of RoPE's frequencies in a model trained at ``length``.
+
+    "rope-500" has 500. "rope-matched" has the base with which the same share of pairs
+    completes no turn as in Llama 2, whose base is 10,000 and whose training length is
+    4,096: base^x = length/2π for the x of Llama 2. Every other model has 10,000.
+    """
+    if model == "rope-500":
+        return 500.0
+    if model == "rope-matched":
+        share = math.log(4096 / (2 * math.pi)) / math.log(10_000)
+        return (length / (2 * math.pi)) ** (1 / share)
+    return 10_000.0
+
+
+def unturned(model: str, settings: "Settings | sequences.Settings") -> int:
+    """Return how many of RoPE's pairs complete no turn within the training length.
+
+    The base is that of :func:`base_of` for ``model``.
+    """
+    own = frequencies(settings.d, base=base_of(model, settings.length))
+    return int((own * settings.length < 2 * np.pi).sum())
+
+
 @dataclass(frozen=True)
 class Condition:
     """An encoding to compare: its title and how it is made for each layer.
 
     ``make`` returns the encoding of the first layer from the settings. ``later``
     returns that of a later layer from the settings and the first layer's encoding;
-    without ``later``, ``make`` serves every layer.
+    without ``later``, ``make`` serves every layer. ``layer`` returns an attention layer
+    of another class than :class:`posedu.torch.attention.Attention`.
     """
 
     title: str
     make: Callable[[Settings], Encoding]
     later: Callable[[Settings, Encoding], Encoding] | None = None
+    layer: Callable[[Settings], Attention] | None = None
 
     def layers(self, settings: Settings) -> Iterator[Encoding]:
         """Yield the encoding of the first layer, the second, and so on without end.
@@ -282,7 +321,131 @@ has the settings for text of the port of its code. CAPE's and the randomized pos
 are encoded by sinusoids; the randomized ones have twice the range of the longest test.
 """
 
-ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **CLIPS, **ABSOLUTE})
+BASES: Mapping[str, Condition] = MappingProxyType(
+    {
+        name: Condition(
+            title,
+            lambda s, name=name: RoPE(s.d, layout="half", base=base_of(name, s.length)),
+        )
+        for name, title in (
+            ("rope-500", "RoPE, base 500"),
+            ("rope-matched", "RoPE, matched base"),
+        )
+    }
+)
+"""RoPE with the other bases of :func:`base_of`, which are reported separately."""
+
+
+class InEveryLayer(Encoding):
+    """Encoding that adds position vectors to the input of every layer.
+
+    ``inner`` is a module that adds them, for example sinusoids.
+    """
+
+    def __init__(self, inner: Sinusoidal):
+        super().__init__()
+        self.inner = inner
+
+    def enter(
+        self, x: Float[Tensor, "batch tokens d_model"], positions: Tensor
+    ) -> Float[Tensor, "batch tokens d_model"]:
+        """Add the position vectors to the hidden states ``x``."""
+        return self.inner(x, positions)
+
+
+def _frozen_fire(s: Settings) -> FIRE:
+    encoding = CONDITIONS["fire"].make(s)
+    assert isinstance(encoding, FIRE)
+    for parameter in (encoding.c, encoding.multiplier):
+        parameter.requires_grad_(False)
+    return encoding
+
+
+def _random(std: float) -> Callable[[Settings], Random]:
+    return lambda s: Random(s.d_model, _rows(s), std=std, seed=torch.initial_seed())
+
+
+STARTS: Mapping[str, Condition] = MappingProxyType(
+    {
+        "fire-frozen": Condition("FIRE, c and threshold not trained", _frozen_fire),
+        "learned-wide": Condition(
+            "learned absolute, started at 1",
+            lambda s: Learned(s.d_model, _rows(s), beyond="raise", std=1.0),
+        ),
+        "random-drawn": Condition("random absolute, drawn for each seed", _random(1.0)),
+        "random-narrow": Condition("the same, of deviation 0.02", _random(0.02)),
+        "sinusoidal-per-layer": Condition(
+            "sinusoidal in each layer", lambda s: InEveryLayer(_sinusoidal(s))
+        ),
+    }
+)
+"""Controls: other starts and places, which are reported separately.
+
+Learned tables start with the deviation 0.02, random ones have 1, so each is trained
+with the other's, too; the random ones are drawn from the seed of the run. FLOATER adds
+vectors in every layer, so sinusoids do, too.
+"""
+
+FURTHER: Mapping[str, Condition] = MappingProxyType(
+    {
+        "music-transformer": Condition(
+            "Music Transformer",
+            lambda s: MusicTransformer(s.d, table_length=s.length, beyond="clip"),
+        ),
+        "deberta": Condition(
+            "DeBERTa",
+            lambda s: DeBERTa(
+                *(s.d, s.heads, s.d_model), span=32, rows="paper", index="paper"
+            ),
+        ),
+        "tupe": Condition(
+            "TUPE-R",
+            lambda s: TUPE(
+                *(s.d, s.heads, s.d_model, _rows(s)),
+                first_token="tied",
+                norm=True,
+                relative=True,
+                buckets=32,
+                distance=32,
+            ),
+        ),
+        "pope": Condition("PoPE", lambda s: PoPE(s.d, s.heads)),
+        "fope": Condition(
+            "FoPE",
+            lambda s: FoPE(
+                s.d,
+                layout="half",
+                length=s.length,
+                padding="ones",
+                coefficients="code",
+            ),
+        ),
+        "tape": Condition(
+            "TAPE",
+            lambda s: TAPE(s.d, s.heads, s.d_model, layout="half", mixing="heads"),
+        ),
+        "cope": Condition("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code")),
+        "stickbreaking": Condition(
+            "stick-breaking",
+            lambda s: StickBreaking(attend_current=False, remainder="drop"),
+        ),
+        "fox-pro": Condition(
+            "FoX Pro",
+            lambda s: Encoding(),
+            layer=lambda s: FoXPro(s.d_model, s.heads),
+        ),
+    }
+)
+"""Further encodings, which are reported separately.
+
+Music Transformer's table has a row for each offset of training, DeBERTa's spans 32
+tokens either way, TUPE's last bucket starts at 32 tokens. CoPE's table has a row for
+each token of training.
+"""
+
+ALL: Mapping[str, Condition] = MappingProxyType(
+    {**CONDITIONS, **CLIPS, **ABSOLUTE, **BASES, **STARTS, **FURTHER}
+)
 
 
 class Model(CausalModel):
@@ -300,6 +463,11 @@ class Model(CausalModel):
             route=None,
             seed=seed,
         )
+        if condition.layer is not None:
+            for block in self.trunk.blocks:
+                own_layer = condition.layer(settings)
+                own_layer.load_state_dict(block.attention.state_dict(), strict=False)
+                block.attention = own_layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +532,33 @@ class Result(Runs):
             return None
         return min(RATES, key=lambda rate: np.mean([*found[rate].values()]))
 
+    def own_rate(self, encoding: str) -> float:
+        """Return the learning rate with the fewest mean bits for one encoding alone.
+
+        As for :meth:`chosen`, runs on the seeds of :data:`CHOOSING` count, at the
+        training length. An encoding without such runs has the chosen rate.
+        """
+        near, found = str(self.settings.length), {}
+        for run in self.choosing():
+            if run.encoding == encoding:
+                found.setdefault(run.rate, []).append(run.bits[near])
+        if not found:
+            found = {self.chosen(): [0.0]}
+        return min(found, key=lambda rate: np.mean(found[rate]))
+
+    def at_own_rate(self, encoding: str, length: int) -> Float[np.ndarray, "seeds"]:
+        """Return bits per character at the encoding's own best rate, by rising seed.
+
+        Seeds of :data:`CHOOSING` do not count.
+        """
+        rate = self.own_rate(encoding)
+        runs = [
+            run
+            for run in sorted(self.runs, key=lambda run: run.seed)
+            if (run.encoding, run.rate) == (encoding, rate) and run.seed not in CHOOSING
+        ]
+        return np.array([run.bits[str(length)] for run in runs])
+
     def reported(self) -> list[Run]:
         """Return the runs with the chosen rate on reported seeds, by rising seed.
 
@@ -421,6 +616,16 @@ def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
         return f"{values.mean():.3f}"
     mean, half = interval(values)
     return f"{mean:.3f} ± {half:.3f}"
+
+
+def parameters(encoding: str, settings: Settings) -> int:
+    """Return how many trained parameters the model of an encoding has.
+
+    ``encoding`` is a name in :data:`ALL`.
+    """
+    with torch.random.fork_rng(devices=[]):
+        model = Model(ALL[encoding], settings, 0)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def training_windows(
@@ -573,9 +778,10 @@ class RateExperiment(Experiment):
     def phases(
         self, result: Runs, seeds: int, chosen: Mapping[str, Sequence[str]]
     ) -> Iterator[list[tuple]]:
-        """Yield two lists of jobs: to choose the learning rate, then with this rate.
+        """Yield lists of jobs: to choose the learning rate, then with this rate.
 
-        A job is a tuple (rate, name, seed) for one training. ``result`` has the
+        The last jobs are those with an encoding's own best rate where it is another. A
+        job is a tuple (rate, name, seed) for one training. ``result`` has the
         finished runs, ``seeds`` is the number of reported seeds, and ``chosen`` maps
         "encodings" or "models" to the names chosen for training.
         """
@@ -584,6 +790,13 @@ class RateExperiment(Experiment):
         yield [(r, name, s) for s in CHOOSING for name in choosing for r in RATES]
         rate, first = result.chosen(), CHOOSING[-1] + 1
         yield [(rate, name, first + s) for s in range(seeds) for name in names]
+        own = {name: result.own_rate(name) for name in choosing}
+        yield [
+            (own[name], name, first + s)
+            for s in range(seeds)
+            for name in choosing
+            if own[name] != rate
+        ]
 
 
 experiment = RateExperiment(

@@ -31,6 +31,7 @@ from posedu.book.experiments.characters import (
     CHOOSING,
     RateExperiment,
     Text,
+    base_of,
     fit,
     in_bits,
     test,
@@ -98,27 +99,6 @@ class Method:
 
     title: str
     make: Callable[[Frequencies, int, int, int], Encoding]
-
-
-def base_of(model: str, length: int) -> float:
-    """Return the base of RoPE's frequencies in a model trained at ``length``.
-
-    "rope" has 10,000 and "rope-500" has 500. "rope-matched" has the base with which the
-    same share of pairs completes no turn as in Llama 2, whose base is 10,000 and whose
-    training length is 4,096: base^x = length/2π for the x of Llama 2.
-    """
-    if model == "rope-500":
-        return 500.0
-    if model == "rope-matched":
-        share = math.log(4096 / (2 * math.pi)) / math.log(10_000)
-        return (length / (2 * math.pi)) ** (1 / share)
-    return 10_000.0
-
-
-def unturned(model: str, settings: "AnySettings") -> int:
-    """Return how many pairs complete no turn within the training length."""
-    own = frequencies(settings.d, base=base_of(model, settings.length))
-    return int((own * settings.length < 2 * np.pi).sum())
 
 
 def _rope(frequencies: Frequencies, attention_factor: float = 1.0) -> RoPE:

@@ -12,16 +12,14 @@ import numpy as np
 
 from posedu._result_table import Table
 from posedu.book.experiments import comparisons
-from posedu.book.experiments.characters import in_bits
+from posedu.book.experiments.characters import base_of, in_bits, unturned
 from posedu.book.experiments.comparisons import Gap, verdicts_together
 from posedu.book.experiments.context_extension import (
     FACTORS,
     METHODS,
     TRIED,
     Result,
-    base_of,
     label,
-    unturned,
 )
 from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table

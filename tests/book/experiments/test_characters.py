@@ -284,6 +284,69 @@ def test_who_joins_later_is_asked_for_the_rate_too(counted):
     assert grown.chosen() is None and grown.reported() == [] and not grown.complete
 
 
+def test_who_has_another_best_rate_is_trained_with_it_too(counted, monkeypatch):
+    def run(rate, encoding, seed, settings):
+        best = RATES[0] if encoding == "t5" else RATES[1]
+        counted.append((rate, encoding, seed))
+        return a_run(rate, encoding, seed, 2 + abs(rate - best), settings)
+
+    monkeypatch.setattr(characters.experiment, "run_one", run)
+    names = ["none", "rope", "t5", "shaw-4"]
+    result = characters.experiment(encodings=names, seeds=2, settings=SMALL)
+    assert result.chosen() == RATES[1] == result.own_rate("shaw-4")
+    assert result.own_rate("t5") == RATES[0] != result.own_rate("none")
+    assert counted[-2:] == [(RATES[0], "t5", seed) for seed in (3, 4)]
+    assert result.complete and len(result.reported()) == 2 * len(names)
+    assert result.at_own_rate("t5", 8).tolist() == [2.0, 2.0]
+    assert result.bits("t5", 8) == pytest.approx(2 + RATES[1] - RATES[0])
+    assert result.at_own_rate("rope", 8).tolist() == result.bits("rope", 8).tolist()
+
+
+def test_controls_differ_in_what_their_titles_say():
+    wide, narrow = (model_of(n).trunk.input.table for n in ("learned-wide", "learned"))
+    assert 0.9 < wide.std() < 1.1 and 0.015 < narrow.std() < 0.025
+    drawn = [model_of("random-drawn", seed).trunk.input.table for seed in (0, 1)]
+    assert 0.9 < drawn[0].std() < 1.1 and not torch.equal(*drawn)
+    assert torch.equal(drawn[1], model_of("random-drawn", 1).trunk.input.table)
+    assert 0.015 < model_of("random-narrow").trunk.input.table.std() < 0.025
+    less = 2 * SMALL.layers  # c and threshold of each layer
+    count = {n: characters.parameters(n, SMALL) for n in ("fire", "fire-frozen")}
+    assert count["fire"] - count["fire-frozen"] == less
+    layers = [type(b.attention).__name__ for b in model_of("fox-pro").trunk.blocks]
+    assert layers == ["FoXPro"] * SMALL.layers
+
+
+def test_sinusoids_of_every_layer_are_those_of_the_input():
+    model = model_of("sinusoidal-per-layer").double()
+    tokens = torch.randint(CHARACTERS, (1, 8))
+    seen = []
+    for block in model.trunk.blocks:
+        block.before_attention.register_forward_pre_hook(
+            lambda module, inputs: seen.append(inputs[0])
+        )
+    model(tokens)
+    x = model.embedding(tokens)
+    added = seen[0] - x
+    expected = CONDITIONS["sinusoidal"].make(SMALL)(torch.zeros_like(x), range(8))
+    torch.testing.assert_close(added, expected)
+    assert len(seen) == SMALL.layers
+
+
+def test_bases_complete_as_many_turns_as_said():
+    """Llama 2: 18 of 64 pairs complete no turn in 4,096 tokens."""
+    llama = Settings(d=128, length=4096)
+    assert characters.unturned("rope", llama) == 18
+    assert characters.unturned("rope-matched", llama) == 18
+    assert characters.base_of("rope-matched", 4096) == pytest.approx(10_000)
+    for d, length in ((16, 64), (32, 128)):
+        settings = Settings(d=d, length=length)
+        pairs = d / 2
+        share = characters.unturned("rope-matched", settings) / pairs
+        assert abs(share - 18 / 64) <= 1 / pairs
+        assert characters.unturned("rope", settings) > pairs / 2
+    assert characters.base_of("rope-500", 64) == 500
+
+
 def test_an_interrupt_keeps_what_is_finished(counted, tmp_path, capsys):
     path = tmp_path / "characters.json"
     options = ["--encodings", "none", "t5", "--seeds", "2", "--processes", "1"]
@@ -313,7 +376,7 @@ def test_an_interrupt_while_the_rate_is_chosen_reports_nothing(counted, monkeypa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(encodings=["cope"]), "encoding must be 'none' or 'learned'"),
+        (dict(encodings=["mla"]), "encoding must be 'none' or 'learned'"),
         (dict(encodings=["shaw-4"]), "must be among the encodings"),
         (dict(seeds=0), "seeds must be a positive"),
         (dict(processes=0), "processes must be a positive"),
