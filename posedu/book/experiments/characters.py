@@ -182,12 +182,13 @@ def base_of(model: str, length: int) -> float:
 
 
 def unturned(model: str, settings: "Settings | sequences.Settings") -> int:
-    """Return how many of RoPE's pairs complete no turn within the training length.
+    """Return how many of RoPE's pairs complete no full turn in training.
 
-    The base is that of :func:`base_of` for ``model``.
+    A pair does if its frequency times the longest offset, the training length minus 1,
+    is 2π or more. The base is that of :func:`base_of` for ``model``.
     """
     own = frequencies(settings.d, base=base_of(model, settings.length))
-    return int((own * settings.length < 2 * np.pi).sum())
+    return int((own * (settings.length - 1) < 2 * np.pi).sum())
 
 
 @dataclass(frozen=True)
@@ -281,8 +282,8 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
 )
 """Encodings by name.
 
-T5's last bucket starts within the training length and FIRE's threshold is a quarter of
-it, as in their papers. Transformer-XL has no memory here.
+T5's last bucket starts within the training length, and FIRE's threshold starts at a
+quarter of it and is trained, as in their papers. Transformer-XL has no memory here.
 """
 
 CLIPS: Mapping[str, Condition] = MappingProxyType(

@@ -19,6 +19,7 @@ from posedu.book.experiments.characters import (
     CONDITIONS,
     RATES,
     Result,
+    parameters,
 )
 from posedu.book.experiments.comparisons import Gap, gaps, verdicts_together
 from posedu.book.experiments.runs import interval
@@ -172,11 +173,48 @@ def rates(result: Result) -> Table:
     )
 
 
+def own_rates(result: Result) -> Table:
+    """Return a table of what length costs each encoding at its own learning rate.
+
+    An encoding's own rate is the one with its fewest bits at the training length. The
+    table has the bits per character that the longest length adds, at the rate that all
+    share and at the own rate: means over the seeds that choose the rate.
+    """
+    near, *_, far = map(str, result.lengths())
+    found: dict[tuple[str, float], list[dict[str, float]]] = {}
+    for run in result.choosing():
+        found.setdefault((run.encoding, run.rate), []).append(run.bits)
+    names = [n for n in CONDITIONS if (n, RATES[0]) in found]
+
+    def bits(name: str, rate: float, length: str) -> float:
+        return float(np.mean([of_run[length] for of_run in found[name, rate]]))
+
+    def added(name: str, rate: float) -> float:
+        return bits(name, rate, far) - bits(name, rate, near)
+
+    own = {n: min(RATES, key=lambda rate: bits(n, rate, near)) for n in names}
+    shared = result.chosen()
+    return table(
+        {
+            "encoding": [CONDITIONS[n].title for n in names],
+            "own rate": [f"{own[n]:g}" for n in names],
+            f"added at {shared:g}": [added(n, shared) for n in names],
+            "added at the own rate": [added(n, own[n]) for n in names],
+        },
+        formats={f"added at {shared:g}": "+.3f", "added at the own rate": "+.3f"},
+        caption=f"Bits per character added from L = {near} to L = {far}, means of two "
+        f"seeds that are not reported: {sum(own[n] != shared for n in names)} of "
+        f"{len(names)} encodings have another best rate than the {shared:g} that all "
+        "share",
+    )
+
+
 def length_cost(result: Result) -> Table:
     """Return a table of the bits per character that longer texts add, by encoding.
 
-    The table's last columns say whether the encoding holds, loses or breaks at the
-    longest length, as measured here and as published (``REPORTED``).
+    The second column counts the model's trained parameters. The table's last columns
+    say whether the encoding holds, loses or breaks at the longest length, as measured
+    here and as published (``REPORTED``).
     """
     near, *longer = result.lengths()
     names = [name for name in result.encodings() if name in CONDITIONS]
@@ -193,10 +231,12 @@ def length_cost(result: Result) -> Table:
     return table(
         {
             "encoding": [CONDITIONS[n].title for n in names],
+            "parameters": [parameters(n, result.settings) for n in names],
             **{f"L = {n}": [_bits(added(m, n)) for m in names] for n in longer},
             "measured": outcomes,
             "reported": [REPORTED.get(name, "") for name in names],
         },
+        formats={"parameters": ",d"},
         caption=f"Bits per character added since L = {near}, each interval by itself "
         f"at 95 %. It holds if the whole interval at L = {longer[-1]} is at most "
         f"{NOTICED}, it breaks if the whole is above {BROKEN:g}: {sum(agree)} of "
@@ -348,6 +388,7 @@ def absolute(result: Result) -> Table:
     return table(
         {
             "encoding": [condition.title for condition in ABSOLUTE.values()],
+            "parameters": [parameters(name, result.settings) for name in ABSOLUTE],
             "baseline": [CONDITIONS[BASELINES[name]].title for name in ABSOLUTE],
             **{
                 f"saved at L = {at}": [_bits(saved(name, at)) for name in ABSOLUTE]
@@ -357,6 +398,7 @@ def absolute(result: Result) -> Table:
                 f"{result.bits(name, far).mean():.2f}" for name in ABSOLUTE
             ],
         },
+        formats={"parameters": ",d"},
         caption=f"Bits that each saves compared with its baseline; of {len(ABSOLUTE)} "
         f"are significantly different {totals}",
     )

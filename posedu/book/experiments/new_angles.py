@@ -1,4 +1,4 @@
-"""What costs bits beyond the training length: more keys, or new angles of RoPE.
+"""Bits per character lost beyond the training length, to more keys and to new angles.
 
 A character model with RoPE is trained at one length and tested at longer ones, with
 text, training and test of :mod:`posedu.book.experiments.characters`. Three changes at
@@ -77,14 +77,14 @@ class Settings(characters.Settings):
 def base(model: str, settings: Settings) -> float:
     """Return the base of RoPE's frequencies in a model.
 
-    With "rope-turned" all pairs complete a turn within the training length, the slowest
-    one exactly; the others are those of
+    With "rope-turned" the slowest pair completes just one turn in the longest offset of
+    training, and every other pair more. Other bases are those of
     :func:`posedu.book.experiments.characters.base_of`.
     """
     if model != "rope-turned":
         return base_of(model, settings.length)
-    slowest = settings.d // 2 - 1
-    return (settings.length / (2 * np.pi)) ** (settings.d / (2 * slowest))
+    longest, d = settings.length - 1, settings.d
+    return (longest / (2 * np.pi)) ** (d / (d - 2))
 
 
 class CappedRoPE(Encoding):
@@ -121,7 +121,7 @@ class Model(CausalModel):
         require_choice("change", change, CHANGES)
         own = frequencies(settings.d, base=base(model, settings))
         longest = settings.length - 1
-        unturned = own * longest < 2 * np.pi
+        unturned = own * longest < (1 - 1e-9) * 2 * np.pi
 
         def make() -> Encoding:
             rope = RoPE(settings.d, layout="half", frequencies=torch.tensor(own))
@@ -256,7 +256,7 @@ def run(model: str, seed: int, settings: Settings) -> Run:
 
 experiment = Experiment(
     name="new-angles",
-    purpose="Tell apart what longer texts cost a model with RoPE.",
+    purpose="Measure what longer texts cost a model with RoPE, and why.",
     method=METHOD,
     choices={"models": MODELS},
     result_type=Result,

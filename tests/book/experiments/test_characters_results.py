@@ -16,6 +16,8 @@ from posedu.book.experiments.characters import (
     Run,
     Settings,
 )
+from posedu.book.experiments.runs import interval
+from posedu.catalog import CATALOG
 from support import ROOT
 
 LENGTHS = [64 * m for m in MULTIPLES]
@@ -66,6 +68,7 @@ def rows_of(table):
 def test_what_length_costs_and_what_becomes_of_whom():
     table = results.length_cost(made_up(FOUND))
     rope, t5, alibi, kerple = rows_of(table)
+    assert rope["parameters"] == "79,073" and t5["parameters"] == "79,201"
     assert rope["L = 1024"] == "+1.800 ± 0.000" and rope["measured"] == "breaks"
     assert t5["L = 128"] == "+0.010 ± 0.000" and t5["measured"] == "loses"
     assert alibi["L = 1024"] == "+0.015 ± 0.000" and alibi["measured"] == "holds"
@@ -99,6 +102,18 @@ def test_the_rate_that_is_the_best_for_all_together():
     assert f"{RATES[1]:g} is the best for all together, and for 1 of 2" in (
         table.caption()
     )
+
+
+def test_what_length_costs_at_the_own_rate():
+    tried = {"t5": (2.5, 2.1, 2.0, 3.0), "alibi": (2.6, 2.0, 2.5, 2.5)}
+    result = made_up({"t5": FOUND["t5"]}, tried=tried)
+    for run in result.choosing():
+        run.bits["1024"] += {RATES[1]: 0.1, RATES[2]: 0.5}.get(run.rate, 0)
+    t5, alibi = rows_of(results.own_rates(result))
+    assert t5["own rate"] == f"{RATES[2]:g}" and alibi["own rate"] == f"{RATES[1]:g}"
+    assert t5[f"added at {RATES[1]:g}"] == "+0.100"
+    assert t5["added at the own rate"] == "+0.500"
+    assert "1 of 2 encodings" in results.own_rates(result).caption()
 
 
 def test_verdicts_are_of_differences_within_seeds():
@@ -169,6 +184,7 @@ def test_absolute_positions_are_compared_with_their_baselines():
     assert of["random absolute"]["baseline"] == "learned absolute"
     assert of["random absolute"]["saved at L = 1024"].startswith("+2.000")
     assert of["FLOATER"]["saved at L = 128"] == "+1.000 ± 0.000"
+    assert of["FLOATER"]["parameters"] == "87,905"
     assert of["CAPE"]["saved at L = 64"] == "-0.200 ± 0.000"
     assert of["CAPE"]["bits at L = 1024"] == "4.00"
     assert "1 at L = 64, 4 at L = 128, 4 at L = 1024" in table.caption()
@@ -219,6 +235,18 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
     for length in committed.lengths():
         needed = {n: committed.bits(n, length).mean() for n in CONDITIONS}
         assert min(needed, key=needed.get) == "transformer-xl"
+    xl = committed.bits("transformer-xl", near)
+    for other in ("shaw", "shaw-64"):
+        mean, half = interval(committed.bits(other, near) - xl)
+        assert abs(mean) < half
+    for behind in "alibi", "sinusoidal":  # ALiBi trains nothing; nor does Sandwich
+        ahead = committed.bits(behind, near) - committed.bits("sandwich", near)
+        mean, half = interval(ahead)
+        assert mean > half
+    rates = rows_of(results.own_rates(committed))
+    (t5,) = [row for row in rates if row["encoding"] == "T5"]
+    assert t5["own rate"] == "0.01" and 0.4 < float(t5["added at the own rate"]) < 0.6
+    assert 0.08 < float(t5["added at 0.03"]) < 0.13
     contradicted = {
         (e.better, e.worse, length // near)
         for e, length, _, verdict in results.verdicts(committed)
@@ -233,14 +261,23 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
 def test_relative_encodings_are_ahead_far_beyond_the_training_length(committed):
     near, *_, far = committed.lengths()
     absolute = {"learned", "sinusoidal"}
-    relative = {*CONDITIONS} - absolute - {"none"}
+    others = {*CONDITIONS} - absolute - {"none"}
+    relative = {name for name in others if CATALOG[name].relative == "exactly"}
+    assert others - relative == {"fire", "dape", "fox"}
 
     def ahead(length):
         better = results.significantly_worse(committed, [*CONDITIONS], length)
-        assert not any(relative & {*better[name]} for name in absolute)
-        return {name for name in relative if absolute <= {*better[name]}}
+        assert not any(others & {*better[name]} for name in absolute)
+        return {name for name in others if absolute <= {*better[name]}}
 
-    assert len(ahead(near)) == 5 and relative - ahead(far) == {"rope"}
+    assert len(relative) == 7 and ahead(near) & relative == {"shaw", "transformer-xl"}
+    assert others - relative < ahead(near) and others - ahead(far) == {"rope"}
+
+
+def test_a_clip_of_64_is_behind_three_shorter_ones_at_1024(committed):
+    far = committed.lengths()[-1]
+    bits = {name: committed.bits(name, far).mean() for name in ("shaw", *CLIPS)}
+    assert sorted(bits, key=bits.get)[-2:] == ["shaw-64", "shaw-1"]
 
 
 def test_of_absolute_positions_only_drawn_ones_hold(committed):
