@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
+TESTS := -m pytest -q tests -n 2 --dist worksteal
+NOTEBOOKS := -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600
 QUICK := tests/catalog tests/encodings tests/torch tests/sympy tests/project
 READY := $(VENV)/ready
 
-.PHONY: book serve test quick lab new site coverage compiled mutants notebooks missing \
-	address lint clean
+.PHONY: book serve test slowest quick lab new site coverage compiled mutants notebooks \
+	missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_sphinx.build
@@ -14,12 +16,18 @@ book: $(READY)
 serve: $(READY)
 	$(RUN) -m posedu_sphinx.build --serve
 
+# Two workers on two cores: more threads of NumPy's in each take turns, at twice the cost.
+test slowest coverage: export OMP_NUM_THREADS := 1
+
 test: $(READY) book
 	$(RUN) -m posedu_sphinx.site.chromium
-	$(RUN) -m pytest tests -n 2 --dist worksteal
-	$(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
+	$(RUN) $(TESTS)
+	$(RUN) $(NOTEBOOKS) notebooks/*.ipynb notebooks/exercises/*.ipynb
 	$(RUN) -m posedu_sphinx.exercises.notebooks --solved
-	POSEDU_STRICT=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
+	POSEDU_STRICT=1 $(RUN) $(NOTEBOOKS) notebooks/exercises/solved
+
+slowest: $(READY) book
+	$(RUN) $(TESTS) --durations 20
 
 # What a contributor runs while writing: no build, no browser, nothing that takes long.
 quick: $(READY)
@@ -29,15 +37,17 @@ quick: $(READY)
 lab: $(READY)
 	$(RUN) -m posedu_sphinx.exercises.lab
 
+new: override export NAME := $(value NAME)
+new: override export FAMILY := $(value FAMILY)
 new: $(READY)
-	$(RUN) -m posedu_sphinx.new $(NAME) $(FAMILY)
+	$(RUN) -m posedu_sphinx.new "$$NAME" "$$FAMILY"
 
 site: $(READY) book
 	$(RUN) -m posedu_sphinx.site.chromium
 	POSEDU_SITE=all $(RUN) -m pytest -n 2 tests/sphinx/site/test_site.py
 
 coverage: $(READY) book
-	$(RUN) -m pytest tests -n 2 --dist worksteal --cov=posedu --cov-report=term --cov-fail-under=95
+	$(RUN) $(TESTS) --cov=posedu --cov-report=term --cov-fail-under=95
 
 compiled: $(READY)
 	POSEDU_COMPILER=inductor $(RUN) -m pytest -n 2 tests -k compile
@@ -49,10 +59,11 @@ mutants: $(READY)
 notebooks: $(READY)
 	$(RUN) -m posedu_sphinx.exercises.notebooks
 
+# By way of the environment: neither make nor a shell runs what stands in these.
+missing: override export NAMES := $(value NAMES)
 missing: $(READY)
-	$(RUN) -m posedu_sphinx.missing $(NAMES)
+	$(RUN) -m posedu_sphinx.missing $$NAMES
 
-# By way of the environment: neither make nor a shell reads what stands in it.
 address: override export URL := $(value URL)
 address: $(READY)
 	$(RUN) -m posedu_sphinx.site.address

@@ -4,16 +4,17 @@
 import of an old name raises an ``ImportError`` that says the new name.
 """
 
-import tomllib
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 from typing import Any, NoReturn
 
 
 @cache
 def table() -> dict[str, dict[str, str]]:
     """Load ``renamed.toml``: for each kind of name, a mapping from old to new names."""
+    import tomllib
+    from importlib.resources import files
+
     text = files("posedu").joinpath("renamed.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -61,7 +62,8 @@ def renamed_names(module: str) -> Callable[[str], Any]:
 
     def __getattr__(name: str) -> Any:
         full = f"{module}.{name}"
-        if new := table()["names"].get(full):
+        # Each ``from module import …`` asks for ``__path__``: the table is not needed.
+        if not name.startswith("__") and (new := table()["names"].get(full)):
             _refuse(full, new)
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 

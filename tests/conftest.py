@@ -5,9 +5,11 @@ is patched unless a test asks for it by a fixture.
 """
 
 import gc
+import json
 import os
 import re
 import shutil
+import subprocess
 from importlib.util import find_spec
 
 import hypothesis
@@ -64,18 +66,35 @@ def pytest_collection_finish(session):
     gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """The address of a Chromium that all modules share: to start one takes a second."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("this test needs Chromium, which is not installed")
+    from playwright._impl._driver import compute_driver_executable
+
+    config = tmp_path_factory.mktemp("chromium") / "launch.json"
+    config.write_text(json.dumps({"executablePath": path, "args": ["--no-sandbox"]}))
+    until_end_of_input = ["sh", "-c", '"$@" & read end; kill $!', "sh"]
+    command = [*until_end_of_input, *compute_driver_executable(), "launch-server"]
+    command += ["--browser=chromium", f"--config={config}"]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, **pipes) as server:
+        yield server.stdout.readline().strip()
+
+
 @pytest.fixture(scope="module")
-def browser():
-    """Chromium; tests that need it are skipped if it is not installed."""
+def browser(chromium):
+    """A connection to Chromium.
+
+    Playwright runs an event loop as long as it is connected; code that runs one itself
+    is tested in other modules.
+    """
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("this test needs Chromium, which is not installed")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"]
-        )
+        browser = playwright.chromium.connect(chromium)
         yield browser
         browser.close()
 

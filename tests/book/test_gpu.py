@@ -1,7 +1,13 @@
 """The command for a GPU, run on the CPU: it continues, and names failures."""
 
+import subprocess
+import sys
+import zipfile
 from dataclasses import replace
+from types import SimpleNamespace
 
+import IPython.display
+import nbformat
 import pytest
 import torch
 
@@ -10,6 +16,8 @@ from posedu.book.timing import Timing, encodings, peers
 from posedu.catalog import CATALOG
 from posedu.crosscheck import CrossCheck, attention_hooks, features
 from posedu.torch import RoPE, StickBreaking
+from support import ROOT
+from support.fake_cuda import NAME, fake_cuda
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -17,14 +25,19 @@ SMALL = ["--device", "cpu", "--modes", "eager", "--lengths", "8", "--repeats", "
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch):
-    """The command with the smallest inputs, for the first variants."""
+def smallest(monkeypatch):
+    """Cross-check and time the smallest inputs, of the first variants."""
     monkeypatch.setattr(features, "SIZES", (4,))
     monkeypatch.setattr(attention_hooks, "SHAPES", attention_hooks.SHAPES[:1])
-    for name in ("sinusoidal", "rope", "stickbreaking"):
+    for name in ("sinusoidal", "rope", "alibi", "stickbreaking"):
         record = CATALOG[name]
         record = replace(record, variants=record.variants[:1])
         monkeypatch.setitem(CATALOG, name, record)
+
+
+@pytest.fixture
+def command(smallest, tmp_path):
+    """The command with the smallest inputs."""
     return lambda *given: gpu.main([*given, *SMALL, "--folder", str(tmp_path)])
 
 
@@ -157,3 +170,51 @@ def test_what_a_gpu_is_asked_for(native, tmp_path, monkeypatch):
     assert asked["alibi"]["device"] == torch.device("cuda")
     assert asked["alibi"]["dtypes"] == (torch.float32, half)
     assert asked["alibi"]["save_to"] == tmp_path / "timing-alibi-some-gpu-2.json"
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Arguments that the notebook gives pip, which installs nothing here."""
+    wanted, run = [], subprocess.run
+
+    def run_without_pip(command, **options):
+        if "pip" not in command:
+            return run(command, **options)
+        wanted.extend(command[command.index("--quiet") + 1 :])
+
+    monkeypatch.setattr(subprocess, "run", run_without_pip)
+    return wanted
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("smallest", "untraced_flex")
+def test_the_notebook_runs_in_colab_on_a_gpu(installed, tmp_path, monkeypatch):
+    """All cells run in order on a fake GPU, for two encodings at the smallest sizes."""
+    downloads, shown, main = [], [], gpu.main
+    colab = SimpleNamespace(files=SimpleNamespace(download=downloads.append))
+    few, sizes = ["rope", "alibi"], ["--lengths", "8", "--repeats", "1"]
+    monkeypatch.setitem(sys.modules, "google.colab", colab)
+    monkeypatch.setattr(IPython.display, "display", shown.append)
+    monkeypatch.setattr(gpu, "main", lambda given: main([*few, *given, *sizes]))
+    monkeypatch.chdir(tmp_path)
+    notebook, names = nbformat.read(ROOT / "notebooks/gpu.ipynb", as_version=4), {}
+    with fake_cuda(monkeypatch):
+        for number, cell in enumerate(notebook.cells):
+            if cell.cell_type == "code":
+                exec(compile(cell.source, f"cell {number}", "exec"), names)
+    assert tuple(installed) == tuple(peers.LIBRARIES)
+    checks = [result for result in shown if isinstance(result, CrossCheck)]
+    times = [result for result in shown if isinstance(result, Timing)]
+    assert (len(checks), len(times)) == (2, 4)
+    rows = [row for result in checks for row in result.results]
+    assert {row.device for row in rows} == {"cuda"}
+    routes = {row.implementations.partition(" ")[2] for row in rows}
+    assert routes >= {"eager", "flex, compiled", "folded, compiled"}
+    assert all(result.complete and result.records for result in times)
+    assert {result.made["device"] for result in shown} == {NAME}
+    (archive,) = downloads
+    assert {*zipfile.ZipFile(archive).namelist()} >= {
+        f"book/data/{kind}-{name}-fake-gpu.json"
+        for kind in ("crosscheck", "timing", "peers")
+        for name in few
+    }

@@ -31,6 +31,16 @@ def test_imports_point_from_the_book_to_the_library_and_never_back():
     assert done.returncode == 0, done.stdout[-3000:]
 
 
+def test_importing_pytorch_modules_evaluates_no_annotation():
+    """Evaluating them took two thirds of the time; a custom operator needs it."""
+    evaluating = []
+    for path in (ROOT / "posedu/torch").rglob("*.py"):
+        text = path.read_text("utf-8")
+        if "from jaxtyping" in text and "import annotations" not in text:
+            evaluating.append(path.name)
+    assert evaluating == ["stickbreaking.py"]
+
+
 def test_an_arrow_from_the_library_to_the_book_is_refused(tmp_path):
     """The contract rejects a library module that imports a figure."""
     package = tmp_path / "posedu"

@@ -1,5 +1,6 @@
 """A failed build fails again until the error is corrected, and is never served."""
 
+import re
 import shutil
 
 import pytest
@@ -65,6 +66,12 @@ def test_every_kind_of_fault_fails_twice_in_a_row(book, capfd):
     write(book, "Words.")
     assert make_site(book)
     assert (book / "_build" / "html" / "book" / "page.html").exists()
+    out, err = capfd.readouterr()
+    lines = [line.strip() for line in re.split(r"[\r\n]+", err) if line.strip()]
+    assert out == "" and [*dict.fromkeys(line[:8] for line in lines)] == [
+        "reading:",
+        "writing:",
+    ]
 
 
 def test_search_knows_the_terms_of_a_page_that_did_not_change(book):

@@ -3,10 +3,12 @@
 import functools
 import inspect
 import types
-from typing import Literal, Union, get_args, get_origin
+from dataclasses import is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
+from beartype.roar import BeartypeCallHintReturnViolation, BeartypeCallHintViolation
 
 typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # float allows int
 jaxtyped = jaxtyping.jaxtyped
@@ -16,7 +18,7 @@ INTERNAL = ("posedu.book.exercises.values", "posedu.book.exercises.common_mistak
 
 
 def jaxtyped_if_public(made=None, **options):
-    """Apply ``jaxtyped`` to classes and to public functions with annotations.
+    """Check calls of public functions with annotations, and of data classes.
 
     Other functions stay unchanged. Functions inside others would be compiled at each
     call. Private functions, and those of private modules, get arguments that a public
@@ -34,7 +36,52 @@ def jaxtyped_if_public(made=None, **options):
             return made
         for name, annotation in made.__annotations__.items():
             made.__annotations__[name] = _without_choices(annotation)
+        if not inspect.isgeneratorfunction(made):
+            return checked(made)
+    elif is_dataclass(made) and "__init__" in vars(made):
+        made.__init__ = checked(made.__init__)
+        return made
     return jaxtyped(made, **options)
+
+
+def checked(function):
+    """Check a function's annotations at each call, as ``jaxtyped`` does in more time.
+
+    ``jaxtyped`` also binds the arguments, checks them once more with the result, and
+    prepares at import the checks of functions that no test calls.
+    """
+
+    @functools.cache
+    def with_checks():
+        function.__annotations__ = {
+            name: _without_choices(_resolved(annotation, function))
+            for name, annotation in function.__annotations__.items()
+        }
+        return typechecker(function)
+
+    @functools.wraps(function)
+    def checked_function(*arguments, **keywords):
+        if jaxtyping.config.jaxtyping_disable:
+            return function(*arguments, **keywords)
+        with jaxtyped("context"):  # in which axes of one name have one size
+            try:
+                return with_checks()(*arguments, **keywords)
+            except BeartypeCallHintViolation as violation:
+                is_result = isinstance(violation, BeartypeCallHintReturnViolation)
+                message = f"{'return value' if is_result else 'argument'}: {violation}"
+        raise jaxtyping.TypeCheckError(message)
+
+    return checked_function
+
+
+def _resolved(annotation, function):
+    """Return an annotation that may be a string; Any for what only mypy imports."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, inspect.unwrap(function).__globals__)
+    except NameError:
+        return Any
 
 
 def _without_choices(annotation):

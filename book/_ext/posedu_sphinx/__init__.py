@@ -11,7 +11,7 @@ PARTS = (
     *("reference.notation", "navigation.downloads", "exercises.questions"),
     *("navigation.reading_time", "site.third_party_notices", "chapters.sliders"),
     *("ledger.statements", "ledger.status", "site.meta_tags", "reference.timings"),
-    *("navigation.chapter_links", "reference.renamed"),
+    *("navigation.chapter_links", "reference.renamed", "site.progress"),
 )
 
 

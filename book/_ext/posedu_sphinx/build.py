@@ -76,11 +76,13 @@ def forget_pages(root=ROOT):
 def run_sphinx(root=ROOT):
     """Have Sphinx write the site; return whether it did so without a warning.
 
-    ``root`` is the repository's folder.
+    ``root`` is the repository's folder. What is printed is the progress and the
+    warnings.
     """
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [jupyter_book, "build", root, "--warningiserror", "--nitpick"]
-    return subprocess.run([*command, "--keep-going"]).returncode == 0
+    command += ["--keep-going", "--quiet"]
+    return subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
 
 
 def serve(port=8000):

@@ -67,18 +67,15 @@ def test_a_stub_is_open(exercise):
 
 @pytest.mark.filterwarnings("ignore")  # wrong answers may divide by zero
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=ids)
-def test_each_misconception_gets_its_own_message(exercise, mistake):
-    status, message = checker.verdict(exercise, mistake.answer)
-    fault, _, comparison = message.partition("\n")
-    assert (status, fault) == ("wrong", f"{mistake.name}. {mistake.message}")
+def test_each_misconception_gets_its_own_message_in_ten_lines_at_most(
+    exercise, mistake
+):
+    result = checker.judge(exercise.name, mistake.answer)
+    fault, _, comparison = result.message.partition("\n")
+    assert (result.status, fault) == ("wrong", f"{mistake.name}. {mistake.message}")
     assert re.fullmatch(r"(For .* your|Your) answer gives .*\.", comparison)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=ids)
-def test_a_reply_has_ten_lines_at_most(exercise, mistake):
-    reply = repr(checker.judge(exercise.name, mistake.answer))
-    assert sum(len(textwrap.wrap(line, 88)) for line in reply.splitlines()) <= 10
+    lines = repr(result).splitlines()
+    assert sum(len(textwrap.wrap(line, 88)) for line in lines) <= 10
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
@@ -564,6 +561,15 @@ def endless(x, up):
     return endless(x, up)
 
 
+class Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def raise_unspeakable(x, up):
+    raise Unspeakable
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -600,6 +606,7 @@ def endless(x, up):
         ),
         (lambda x, up: sys.exit(), r"raises SystemExit\.\nThe input was"),
         (endless, "raises RecursionError"),
+        (raise_unspeakable, r"raises Unspeakable\.\nThe input was"),
         (overwrite, "changes its input in place"),
         (lambda x: x, r"takes \(x\); it is called with \(x, up\)"),
         (lambda up, x: x, r"takes \(up, x\); it must take \(x, up\), in this order"),

@@ -1,5 +1,6 @@
 """Measurement of time and memory, and stored results. No test compares times."""
 
+import gc
 import json
 import os
 import subprocess
@@ -48,6 +49,13 @@ class Offsets(Encoding):
 
     def bias(self, tokens):
         return -tokens.offsets.abs().to(tokens.q.dtype)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heap():
+    """Exempt what is loaded from the collection of garbage before each measurement."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

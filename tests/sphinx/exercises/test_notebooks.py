@@ -181,6 +181,21 @@ def test_make_hands_an_address_on_and_does_not_run_it(url, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("target, names", [("missing", ["NAMES"]), ("new", ["NAME"])])
+@pytest.mark.parametrize("bad", ["x; touch x", '"; touch x; "', "$(shell touch x)"])
+def test_make_runs_no_name(target, names, bad, tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    for name in ("requirements.txt", "pyproject.toml", ".venv/ready"):
+        (tmp_path / name).touch()
+    given = [f"{name}={bad}" for name in names]
+    subprocess.run(["make", "-s", target, *given], cwd=tmp_path, check=True)
+    assert not (tmp_path / "x").exists()
+
+
 def test_no_owner_is_invented_in_the_tree():
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -203,6 +218,7 @@ def test_the_notebook_of_a_page_runs_where_nothing_of_the_book_is(tmp_path):
         new_code_cell("assert 'D_{ij}' in find('eq-decay-cope')"),
         new_code_cell("assert open('../data/sequences-cpu.json').read(1) == '{'"),
         new_code_cell("assert open('../data/layers.toml').read(1) == '#'"),
+        new_code_cell("assert open('../../tests/oracles/m-rope.json').read(1) == '{'"),
     ]
     notebook = notebooks.from_page(page, cells)
     resources = {"metadata": {"path": str(tmp_path)}}
@@ -211,7 +227,7 @@ def test_the_notebook_of_a_page_runs_where_nothing_of_the_book_is(tmp_path):
 
 
 def test_every_file_of_measurements_that_a_page_names_is_carried():
-    named = re.compile(r"\.\./data[^\"'`)\s]*")
+    named = re.compile(r"\.\./(?:data|\.\./tests/oracles)[^\"'`)\s]*")
     pages = list((ROOT / "book").rglob("*.md"))
     found = {n for page in pages for n in named.findall(page.read_text("utf-8"))}
     assert found and all(notebooks.DATA.fullmatch(name) for name in found), found

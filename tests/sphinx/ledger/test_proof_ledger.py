@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from posedu_sphinx import ROOT
+from posedu_sphinx.ledger import proof_ledger
 
 EXTENSION = ROOT / "book" / "_ext"
 CONF = """\
@@ -84,3 +85,17 @@ def test_a_failed_check_stops_the_build(build):
     done, _ = build(EQUATION, cell("eq-one").replace("1, 1,", "1, 2,"))
     assert done.returncode != 0
     assert "Executing notebook failed" in done.stderr
+
+
+def test_a_check_on_another_page_than_its_claim_is_a_warning(monkeypatch):
+    pages = {
+        "one": {"claims": ["eq-x"], "checks": []},
+        "two": {"claims": [], "checks": [{"label": "eq-x"}]},
+    }
+    warned = []
+    monkeypatch.setattr(proof_ledger, "store", lambda env: pages)
+    monkeypatch.setattr(
+        proof_ledger, "warn", lambda text, page=None: warned.append(text)
+    )
+    proof_ledger.balance(None, None)
+    assert warned == ["claim eq-x is checked in two, stated in one"]

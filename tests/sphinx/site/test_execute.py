@@ -114,6 +114,33 @@ def test_a_page_that_fails_fails_every_time_and_is_not_kept(book, capsys):
     assert run_pages(book) and runs(book) == [1, 1, 0]
 
 
+def test_a_page_whose_kernel_ends_is_named_and_the_others_are_kept(book, capsys):
+    good = (book / "first.md").read_text("utf-8")
+    (book / "first.md").write_text(good.replace("print(", "__import__('os')._exit(1)#"))
+    assert not run_pages(book)
+    assert "first failed:\nKernel died" in capsys.readouterr().err
+    assert not run_pages(book) and runs(book) == [0, 1, 0]
+
+
+def test_the_slowest_pages_are_listed_with_those_that_did_not_run_again(book, capsys):
+    def listed():
+        assert run_pages(book)
+        lines = capsys.readouterr().out.partition("The slowest of 2 pages")[2]
+        return {name: float(s) for s, _, name in map(str.split, lines.splitlines()[1:])}
+
+    page = book / "second.md"
+    busy = (
+        "import time\nend = time.process_time() + 1\nwhile time.process_time() < end:"
+    )
+    page.write_text(page.read_text("utf-8").replace("'numbers.json'", f"{busy} pass"))
+    first = listed()
+    assert [*first] == ["second", "first"] and first["second"] > 1 > first["first"]
+    (book / "posedu" / "one.py").write_text("")  # the first page runs again
+    again = listed()
+    assert [*again] == [*first] and again["second"] == first["second"]
+    assert listed() == {}
+
+
 def test_a_page_that_fails_because_of_a_module_is_forgotten(book):
     assert run_pages(book)
     page = book / "second.md"

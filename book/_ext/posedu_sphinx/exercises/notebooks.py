@@ -11,6 +11,7 @@ import base64
 import functools
 import io
 import json
+import os
 import re
 import sys
 import zipfile
@@ -92,7 +93,7 @@ MACROS = {  # of _config.yml, which Jupyter doesn't know
     "diag": r"\operatorname{diag}",
 }
 MACRO = re.compile(rf"\\({'|'.join(MACROS)})(?![A-Za-z])")
-DATA = re.compile(r"\.\./data/([\w-]+\.(?:json|toml))")
+DATA = re.compile(r"\.\./(?:data|\.\./tests/oracles)/[\w-]+\.(?:json|toml)")
 
 
 def setup_cell(address):
@@ -162,7 +163,7 @@ def from_page(path, cells):
     know them.
     """
     name = path.relative_to(ROOT)
-    files = [path, *(ROOT / "book" / "data" / f for f in _data(cells))]
+    files = [path, *(Path(os.path.normpath(path.parent / f)) for f in _data(cells))]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
@@ -183,9 +184,10 @@ def from_page(path, cells):
 
 
 def _data(cells):
-    """Return the names of the files of ``book/data`` that a notebook's cells read.
+    """Return the files of ``book/data`` and ``tests/oracles`` that a page's cells read.
 
-    The names are the keys of a dict, in order; empty if no cell reads a file.
+    They are relative to the page's folder, and the keys of a dict, in order; empty if
+    no cell reads a file.
     """
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     return dict.fromkeys(DATA.findall(code))

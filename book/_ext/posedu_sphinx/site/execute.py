@@ -14,25 +14,29 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import psutil
 import yaml
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
-from jupyter_cache.executors.utils import single_nb_execution
 from myst_nb.core.config import NbParserConfig
 from myst_nb.core.read import create_nb_reader
 from myst_parser.config.main import MdParserConfig
+from nbclient import NotebookClient
 from tqdm import tqdm
 
 from posedu_sphinx import ROOT
 from posedu_sphinx.navigation.contents import documents
+from posedu_sphinx.site.kernels import kernel_managers, shared_imports
 
 # Packages whose modules the catalog's records import by name.
 IMPLEMENTATIONS = ("posedu.numpy", "posedu.sympy", "posedu.torch")
 TIMEOUT = 600  # seconds for a cell
+SLOWEST = 10  # pages that are listed
 DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
 
 
@@ -40,12 +44,12 @@ def run_pages(root=ROOT, workers=None) -> bool:
     """Run the pages whose inputs changed; return whether all their cells succeeded.
 
     ``root`` is the repository's folder; ``workers`` is the number of pages that run at
-    a time, by default one per core.
+    a time, by default one per core. If a page ran, the slowest pages are printed.
     """
     folder = root / "_build"
     cache = get_cache(folder / ".jupyter_cache")
     known = _load(folder / "executed.json")
-    waiting, failed = {}, []
+    waiting, failed, seconds = {}, [], {}
     for name, path in pages(root):
         notebook = read(path)
         if notebook is None or _is_excluded(name, root):
@@ -58,34 +62,45 @@ def run_pages(root=ROOT, workers=None) -> bool:
         digest = fingerprint(path, notebook, root)
         record = _match(cache, notebook)
         if record is not None and known.get(name) == digest:
+            seconds[name] = record.data.get("cpu_seconds", 0.0)
             continue
         if record is not None:
             cache.remove_cache(record.pk)
         known.pop(name, None)
         waiting[name] = path, notebook, digest
     _save(folder / "executed.json", known)
+    if not waiting:
+        return not failed
     workers = workers or _cores()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // workers)))
+    codes = {name: _code(notebook) for name, (_, notebook, _) in waiting.items()}
     with (
+        kernel_managers(shared_imports(codes.values())) as managers,
         ThreadPoolExecutor(workers) as pool,
-        tqdm(total=len(waiting), desc="pages", unit="page", disable=not waiting) as bar,
+        tqdm(total=len(waiting), desc="pages", unit="page") as bar,
     ):
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // workers)))
-        longest = sorted(waiting, key=lambda name: -len(_code(waiting[name][1])))
-        runs = {pool.submit(_run, *waiting[name][:2]): name for name in longest}
+        longest = sorted(waiting, key=lambda name: -len(codes[name]))
+        runs = {pool.submit(_run, *waiting[n][:2], managers): n for n in longest}
         for run in as_completed(runs):
-            name, result = runs[run], run.result()
+            name = runs[run]
             path, notebook, digest = waiting[name]
             bar.update()
-            if result.err is not None:
+            try:
+                wall, seconds[name] = run.result()
+            except Exception as error:  # of a cell, or of a kernel that did not start
                 failed.append(name)
-                bar.write(f"{name} failed:\n{result.exc_string}", file=sys.stderr)
+                bar.write(f"{name} failed:\n{error}", file=sys.stderr)
                 continue
-            seconds = {"execution_seconds": result.time}
-            bundle = CacheBundleIn(notebook, str(path), data=seconds)
+            data = {"execution_seconds": wall, "cpu_seconds": seconds[name]}
+            bundle = CacheBundleIn(notebook, str(path), data=data)
             cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
             known[name] = digest
             _save(folder / "executed.json", known)
-            bar.write(f"{result.time:6.1f} s  {name}")
+            bar.write(f"{seconds[name]:6.1f} CPU-s  {name}")
+    slowest = sorted(seconds, key=seconds.get, reverse=True)[:SLOWEST]
+    print(f"The slowest of {len(seconds)} pages ({sum(seconds.values()):.0f} CPU-s):")
+    for name in slowest:
+        print(f"{seconds[name]:6.1f} CPU-s  {name}")
     return not failed
 
 
@@ -123,15 +138,30 @@ def _may_fail(notebook) -> bool:
     return any("raises-exception" in of_cell for of_cell in tags)
 
 
-def _run(path: Path, notebook):
-    return single_nb_execution(
+def _run(path: Path, notebook, managers: type) -> tuple[float, float]:
+    """Run a page's cells; return the elapsed seconds and the kernel's CPU-seconds.
+
+    ``managers`` is the class of the kernel's manager.
+    """
+    cpu = 0.0
+
+    def note(**_):
+        nonlocal cpu
+        cpu = sum(psutil.Process(client.km.provisioner.pid).cpu_times()[:4])
+
+    client = NotebookClient(
         notebook,
-        cwd=str(path.parent),
+        kernel_manager_class=managers,
+        resources={"metadata": {"path": str(path.parent)}},
         timeout=TIMEOUT,
-        allow_errors=False,
+        record_timing=False,  # the cache would not find the page
+        on_cell_executed=note,
         # Each kernel warns about encryption, which would break the progress bar.
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
+    start = time.perf_counter()
+    client.execute()
+    return time.perf_counter() - start, cpu
 
 
 def _match(cache, notebook):

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._dynamo.exc import TorchDynamoException
 from torch.nn.functional import scaled_dot_product_attention
 
 from posedu._arguments import require_choice
@@ -280,6 +279,8 @@ def time_attention(
 
     @torch.no_grad()
     def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Measurement]:
+        from torch._dynamo.exc import TorchDynamoException  # takes half a second
+
         torch.compiler.reset()
         encoding, tokens = draw(
             name, length=length, d=d, heads=heads, dtype=dtype, device=device
