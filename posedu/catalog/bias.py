@@ -15,14 +15,21 @@ ENCODINGS = (
         chapter="distance-biases",
         lab="distance-biases",
         variants=(
-            variant(bidirectional=False, distance=16, module={"buckets": 8}),
-            variant(bidirectional=True, distance=16, module={"buckets": 8}),
+            variant(
+                bidirectional=False, distance=16, scale="one", module={"buckets": 8}
+            ),
+            variant(
+                bidirectional=True, distance=16, scale="one", module={"buckets": 8}
+            ),
+            variant(
+                bidirectional=True, distance=16, scale="root", module={"buckets": 8}
+            ),
         ),
         parameters="h*buckets",
         cost="O(L²) a head and layer for the bias",
         relative="exactly",
         bounded="yes: one number for all distances from the last bucket's on",
-        adopters=("T5", "mT5", "ByT5", "Flan-T5", "UL2", "LongT5"),
+        adopters=("T5", "mT5", "ByT5", "Flan-T5", "UL2", "LongT5", "MPNet"),
         sizes=("heads",),
         unit=1,
     ),
@@ -186,6 +193,7 @@ ENCODINGS = (
                 over="t5",
                 over_bidirectional=False,
                 over_distance=16,
+                over_scale="root",
                 residual=False,
                 edges="masked",
                 module={"kernel": 3, "width": 3, "over_buckets": 8},

@@ -6,6 +6,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from posedu._argument_types import check_types
 from posedu._arguments import require_choice
 from posedu._renamed import renamed_names
 
@@ -16,6 +17,7 @@ TOKENS = 64  # default number of positions of a table
 Closeness = Literal["is", "limit", "part"]  # of one encoding to another
 
 
+@check_types
 @dataclass(frozen=True)
 class SpecialCase:
     """Statement that an encoding becomes a second one, ``of``, under a condition.
@@ -35,6 +37,7 @@ class SpecialCase:
         require_choice("kind", self.kind, Closeness)
 
 
+@check_types
 @dataclass(frozen=True)
 class Variant:
     """One configuration of an encoding: keyword arguments of its implementations.
@@ -65,6 +68,7 @@ class Variant:
         return {**self.options, **self.module}
 
 
+@check_types
 def variant(
     *sizes: str,
     module: Mapping[str, Any] = NOTHING,
@@ -88,6 +92,7 @@ def variant(
     )
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class Record:
     """Base class of the catalog's records of encodings and of RoPE scaling methods.
@@ -151,12 +156,15 @@ class Record:
     def implementation(self, implementation: str) -> Any:
         """Load the encoding's or method's function in ``"numpy"`` or ``"sympy"``.
 
-        ``implementation`` is the package to load it from, one of these two.
+        ``implementation`` is the package to load it from, one of these two. Any other
+        raises ValueError.
         """
+        require_choice("implementation", implementation, IMPLEMENTATIONS)
         module = import_module(f"posedu.{implementation}.{self.file}")
         return getattr(module, self.function or self.name.replace("-", "_"))
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class RoPEScaling(Record):
     """Catalog record of a RoPE scaling method, which changes RoPE's frequencies alone.
@@ -172,6 +180,7 @@ class RoPEScaling(Record):
     attention_factor: str = ""
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class EncodingRecord(Record):
     """Catalog record of one encoding: its sources, configurations and implementations.

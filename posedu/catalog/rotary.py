@@ -166,7 +166,7 @@ ENCODINGS = (
         bounded="yes: norms are preserved",
         special_cases=(SpecialCase("mixed", "Cayley, with S = 0", "eq-string-mixed"),),
         axes=2,
-        unit=4,
+        unit=2,
     ),
     EncodingRecord(
         name="liere",
@@ -413,7 +413,7 @@ ENCODINGS = (
         special_cases=(
             SpecialCase("rope", "no key is as far as the window", "eq-cache-near"),
         ),
-        adopters=("llama.cpp", "vLLM (dual chunks)"),
+        adopters=("llama.cpp (server: until October 2024)", "vLLM (dual chunks)"),
     ),
     EncodingRecord(
         name="mla",

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from posedu._arguments import require_choice, require_dimension
+from posedu._argument_types import check_types
+from posedu._arguments import require_choice, require_dimension, require_seed
 from posedu._result_table import Folded, SavedTable, reading
 from posedu.catalog import CATALOG, EncodingRecord
 from posedu.crosscheck import attention_hooks, autocast, features, sampled_positions
@@ -20,6 +21,7 @@ from posedu.crosscheck.common import Row, Tally, available_devices
 __all__ = ["MODES", "CrossCheck", "Row", "crosscheck"]
 
 
+@check_types
 @dataclass
 class CrossCheck(SavedTable):
     """Result of comparing the implementations of an encoding, shown as a table.
@@ -142,6 +144,7 @@ MODES = ("eager", "compiled", "flex", "autocast")
 """Modes in which the PyTorch implementation is run."""
 
 
+@check_types
 def crosscheck(
     name: str,
     *,
@@ -186,7 +189,8 @@ def crosscheck(
     KeyError
         The catalog has no such name.
     TypeError, ValueError
-        A mode is unknown; ``configurations`` is no positive integer.
+        A mode is unknown, or there is none; there are no devices; ``seed`` or
+        ``configurations`` is no integer that is allowed.
     """
     if not isinstance(name, str) or name not in CATALOG:
         raise KeyError(
@@ -195,6 +199,11 @@ def crosscheck(
         )
     for mode in modes:
         require_choice("modes", mode, MODES)
+    if not len(modes) or (devices is not None and not len(devices)):
+        raise ValueError(
+            f"`modes` and `devices` must not be empty, got {modes} and {devices}"
+        )
+    require_seed(seed)
     encoding = CATALOG[name]
     variants, scope = encoding.variants, ""
     if configurations is not None:
@@ -202,7 +211,7 @@ def crosscheck(
     if len(variants) < len(encoding.variants):
         scope = f"{len(variants)} of {len(encoding.variants)} configurations"
     compare = _comparisons(encoding)
-    devices = devices or available_devices()
+    devices = available_devices() if devices is None else devices
     tally = Tally()
     for mode in modes:
         for variant in variants:

@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from posedu._argument_types import check_types
 from posedu._arguments import require_choice
 from posedu._renamed import renamed_names
 from posedu.crosscheck import CrossCheck
@@ -195,6 +196,7 @@ CALLS = MappingProxyType(
 MUTANTS = MappingProxyType({"mask off by one": Call(_plain, np.tril(_EVERYTHING, 1))})
 
 
+@check_types
 def crosscheck_attention(
     routes: Sequence[str] = ROUTES,
     calls: Sequence[str] = tuple(CALLS),

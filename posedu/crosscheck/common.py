@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 import torch
 
+from posedu._argument_types import check_types
 from posedu._renamed import renamed_names
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
@@ -30,6 +31,7 @@ SAMPLES = 16
 DEVIATIONS = 8
 
 
+@check_types
 @dataclass(frozen=True)
 class Row:
     """Largest error of one kind of comparison, also as a share of the error's bound.
@@ -51,7 +53,7 @@ class Row:
     @property
     def ok(self) -> bool:
         """True if every compared number stayed within its bound."""
-        return self.used <= 1
+        return 0 <= self.used <= 1
 
 
 class Tally:
@@ -84,11 +86,24 @@ class Tally:
         error = np.abs(left - right)
         error = np.where(np.isnan(error), np.inf, error)
         worst[1] = max(worst[1], float(error.max()))
-        worst[2] = max(worst[2], float((error / bound).max()))
+        worst[2] = max(worst[2], float(share_of_bound(error, bound).max()))
 
     def rows(self) -> tuple[Row, ...]:
         """Return a :class:`Row` with the largest errors for each kind of comparison."""
         return tuple(Row(*key, *values) for key, values in self.worst.items())
+
+
+def share_of_bound(error, bound) -> np.ndarray:
+    """Return errors, at least 0, as shares of their bounds, entry by entry.
+
+    No error is a share of 0 of any bound that is not negative. Where error or bound is
+    NaN, or the bound is 0 or negative, the share is infinite, which no comparison with
+    a limit takes for a small one.
+    """
+    with np.errstate(all="ignore"):
+        share = np.divide(error, bound)
+    share = np.where(share >= 0, share, np.inf)
+    return np.where((np.asarray(error) == 0) & (np.asarray(bound) >= 0), 0.0, share)
 
 
 def available_devices() -> list[torch.device]:

@@ -37,6 +37,8 @@ import numpy as np
 import sympy as sp
 import torch
 
+from posedu._argument_types import check_types
+from posedu._arguments import require_dimension, require_seed
 from posedu._renamed import renamed_names
 from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
@@ -110,6 +112,7 @@ def compare_compiled(
     _compare(tally, ReferenceAt(pair, case[1]), case, devices, compiled=True)
 
 
+@check_types
 def ordinary_error(
     encoding: EncodingRecord, *, d: int = 48, heads: int = 2, seed: int = 0
 ) -> float:
@@ -127,9 +130,11 @@ def ordinary_error(
     """
     if encoding.kind != "features":
         raise ValueError(f"{encoding.title} does not change features token by token")
-    torch.manual_seed(seed)
+    require_dimension("heads", heads, 1)
+    require_dimension("d", d, 1)
+    torch.manual_seed(require_seed(seed))
     at = range(15) if encoding.axes is None else grid(5, 3, coordinates="centers")
-    largest = 0.0
+    largest = []
     for variant in encoding.variants:
         module = encoding.make(variant, d=d, heads=heads).double()
         x = torch.randn(heads, 15, d, dtype=torch.float64)
@@ -138,8 +143,8 @@ def ordinary_error(
         reference = encoding.implementation("numpy")(
             x.numpy(), np.asarray(at, dtype=float), **options, **trained
         )
-        largest = max(largest, np.abs(to_numpy(module(x, at)) - reference).max())
-    return float(largest)
+        largest.append(np.abs(to_numpy(module(x, at)) - reference).max())
+    return float(np.max(largest))  # NaN if any is
 
 
 class Pair:
@@ -480,7 +485,7 @@ def _speed(at: ReferenceAt, name: str, direction: np.ndarray) -> float:
     size = np.abs(direction).max()
     shifted = {name: at.pair.parameters[name] + _PERTURBATION * direction / size}
     t, added = at.pair.affine(at.positions, at.pair.parameters | shifted)
-    largest = max(np.abs(t - at.t).max(), np.abs(added - at.added).max())
+    largest = np.max([np.abs(t - at.t).max(), np.abs(added - at.added).max()])
     return float(largest) * size / _PERTURBATION
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from posedu._argument_types import check_types
 from posedu._arguments import require_dimension
 from posedu.crosscheck.common import roundoff
 
@@ -23,6 +24,7 @@ BiasMethods = Callable[
 computed by several methods, by name."""
 
 
+@check_types
 @dataclass(frozen=True)
 class WeightErrors:
     """Largest error of FoX's attention weights, by method and sequence length.
@@ -52,6 +54,7 @@ class WeightErrors:
         )
 
 
+@check_types
 def weight_errors(
     methods: BiasMethods, lengths: Sequence[int], *, gate_bias: float, rows: int = 64
 ) -> WeightErrors:
@@ -80,7 +83,7 @@ def weight_errors(
         A length is shorter than ``rows``.
     """
     require_dimension("rows", rows, 1)
-    if min(lengths) < rows:
+    if min(lengths, default=0) < rows:
         raise ValueError(f"`lengths` must be at least {rows} rows, got {[*lengths]}")
     sizes = []
     errors: dict[str, list[float]] = {}

@@ -6,12 +6,14 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from posedu._argument_types import check_types
 from posedu._arguments import require_dimension
 from posedu.crosscheck.common import to_numpy
 
 Array = np.ndarray
 
 
+@check_types
 def error_by_position(
     tables: Mapping[str, Callable[[Int[torch.Tensor, "at"]], torch.Tensor]],
     exact: Callable[[Int[Array, "at"]], Float[Array, "at features"]],

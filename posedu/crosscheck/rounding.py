@@ -13,8 +13,9 @@ below and above, which of two numbers is the lesser. A run whose decisions diffe
 those of the exact run is on the other side of a kink.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,14 @@ class Arithmetic:
     ):
         self.stored, self.inner, self.summed, self.seed = stored, inner, summed, seed
         self.decisions: list[bytes] = []
-        self._rng = np.random.default_rng(seed)
-        self._rng_of_known = np.random.default_rng((seed, 1))
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+    @cached_property
+    def _rng_of_known(self) -> np.random.Generator:
+        return np.random.default_rng((self.seed, 1))
 
     @property
     def key(self) -> tuple[float, float, float, int]:
@@ -167,10 +174,11 @@ class Rounded(np.ndarray):
         self.arithmetic = getattr(source, "arithmetic", None)
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        given = [x.view(np.ndarray) if type(x) is Rounded else x for x in inputs]
+        models: list[Arithmetic] = []
+        given = [_plain(x, models) for x in inputs]
         if out is not None:
-            options["out"] = tuple(map(_plain, out))
-        arithmetic = _arithmetic(inputs)
+            options["out"] = tuple(_plain(x, []) for x in out)
+        arithmetic = _arithmetic(models)
         result = getattr(ufunc, method)(*given, **options)
         if ufunc in _DECIDING:
             arithmetic.decisions.append(np.asarray(result).tobytes())
@@ -195,9 +203,13 @@ class Rounded(np.ndarray):
         return arithmetic.wrap(rounded)
 
     def __array_function__(self, function, types, arguments, options):
-        arithmetic = _arithmetic(_leaves((arguments, options)))
-        given = _plain(arguments)
-        result = function(*given, **_plain(options))
+        if function is np.asarray and not options:  # most calls, for ``like=``
+            (x,) = arguments
+            return x if _is_inexact(x) else x.view(np.ndarray)
+        models: list[Arithmetic] = []
+        given, options = _plain(arguments, models), _plain(options, models)
+        arithmetic = _arithmetic(models)
+        result = function(*given, **options)
         if function is np.clip:
             arithmetic.decisions.append(np.equal(result, given[0]).tobytes())
             return _wrapped(arithmetic, result)
@@ -205,31 +217,20 @@ class Rounded(np.ndarray):
             return _wrapped(arithmetic, result)
         rounded = result + arithmetic.errors(result, arithmetic.inner)
         if function in _SUMMING:
-            of_sums = arithmetic.errors_of_sums(function, given, _plain(options))
+            of_sums = arithmetic.errors_of_sums(function, given, options)
             rounded = rounded + of_sums
         return _wrapped(arithmetic, rounded)
 
 
-def _leaves(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, dict):
-        tree = tuple(tree.values())
-    if isinstance(tree, tuple | list):
-        for branch in tree:
-            yield from _leaves(branch)
-    else:
-        yield tree
+def _arithmetic(models: list[Arithmetic]) -> Arithmetic:
+    """Return the model of roundings for an operation on arrays of these models.
 
-
-def _arithmetic(leaves) -> Arithmetic:
-    """Return the model of roundings for an operation on the arrays in ``leaves``.
-
-    Each :class:`Rounded` array among them has a model. If exact and inexact arrays mix,
-    the inexact model is taken.
+    If exact and inexact arrays mix, the inexact model is taken.
     """
-    first, *others = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
+    first, *others = models
     if all(other is first for other in others):
         return first
-    return max(first, *others, key=lambda arithmetic: arithmetic.key)
+    return max(models, key=lambda arithmetic: arithmetic.key)
 
 
 def _mapped(change: Callable, tree: Any) -> Any:
@@ -244,8 +245,19 @@ def _mapped(change: Callable, tree: Any) -> Any:
     return change(tree) if isinstance(tree, np.ndarray) else tree
 
 
-def _plain(tree: Any) -> Any:
-    return _mapped(lambda x: x.view(np.ndarray), tree)
+def _plain(tree: Any, models: list[Arithmetic]) -> Any:
+    """Return ``tree`` with plain arrays for :class:`Rounded` arrays.
+
+    The models of roundings of these arrays are appended to ``models``.
+    """
+    if type(tree) is Rounded:
+        models.append(tree.arithmetic)
+        return tree.view(np.ndarray)
+    if type(tree) is tuple or type(tree) is list:
+        return type(tree)([_plain(branch, models) for branch in tree])
+    if type(tree) is dict:
+        return {name: _plain(branch, models) for name, branch in tree.items()}
+    return tree
 
 
 def _wrapped(arithmetic: Arithmetic, result: Any) -> Any:

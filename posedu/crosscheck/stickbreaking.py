@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posedu._argument_types import check_types, short_repr
+from posedu._arguments import require_dimension, require_seed
 from posedu._result_table import Table
 from posedu.crosscheck.common import roundoff, to_numpy
 from posedu.torch.stickbreaking import softplus
@@ -72,6 +74,7 @@ def softplus_error(form: Form, z: Float[Tensor, "logits"]) -> Float[Array, "logi
     return np.abs(to_numpy(form(z)) - true) / true
 
 
+@check_types
 @dataclass(frozen=True)
 class Sticks(Table):
     """Errors of stick-breaking weights, by formula of softplus and size of the logits.
@@ -112,6 +115,7 @@ class Sticks(Table):
             yield form, *(f"{value:.1e}" for value in worst)
 
 
+@check_types
 def break_sticks(
     sizes: Float[Array, "sizes"], *, rows: int = 256, keys: int = 256, seed: int = 0
 ) -> Sticks:
@@ -120,7 +124,11 @@ def break_sticks(
     The logits of ``rows`` queries and ``keys`` keys are one random pattern, uniform
     from −1 to 1, times each of ``sizes``, in float32.
     """
-    generator = torch.Generator().manual_seed(seed)
+    require_dimension("rows", rows, 1)
+    require_dimension("keys", keys, 1)
+    if sizes.ndim != 1 or not sizes.size or not (sizes > 0).all():
+        raise ValueError(f"sizes must be numbers above 0, got {short_repr(sizes)}")
+    generator = torch.Generator().manual_seed(require_seed(seed))
     pattern = 2 * torch.rand(rows, keys, generator=generator) - 1
     logits = [pattern * float(size) for size in sizes]
     errors = {

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Num
 
+from posedu._arguments import LARGEST_ANGLE
+
 Number = float | np.integer | np.floating
 Positions = Num[np.ndarray, "*tokens"] | Sequence[object] | Number
 
@@ -34,6 +36,35 @@ def require_floats(name: str, array: np.ndarray) -> np.ndarray:
     if not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"{name} must hold floats, got dtype {array.dtype}")
     return array.astype(np.float64)
+
+
+def require_vectors(name: str, array: np.ndarray) -> np.ndarray:
+    """Return ``array`` as float64 if it is ``[..., tokens, d]`` and holds floats.
+
+    Raises otherwise; ``name`` is the argument's name in error messages.
+    """
+    array = require_floats(name, array)
+    if array.ndim < 2:
+        raise ValueError(
+            f"{name} must be [..., tokens, d], got shape {list(array.shape)}"
+        )
+    return array
+
+
+def require_exact_angles(name: str, sizes: np.ndarray) -> np.ndarray:
+    """Return ``sizes``, angles or norms of exponents; raise if one is above 2²⁹.
+
+    Float64 holds larger angles less exactly than float32 would hold their cosines.
+    ``name`` says in the error message what the sizes are.
+    """
+    far = np.abs(sizes) > LARGEST_ANGLE
+    if far.any():
+        raise ValueError(
+            f"{name} must be at most 2**29 in size, where float64 still has "
+            f"24 bits after the point, got {sizes[far][0]:g}: positions or "
+            "frequencies are too large"
+        )
+    return sizes
 
 
 def require_positions(positions: Positions, name: str = "positions") -> np.ndarray:

@@ -183,14 +183,24 @@ def logits(
     if hooks.logits is not None:
         return hooks.logits(tokens)
     products = tokens.q @ tokens.k.swapaxes(-1, -2)
-    bias = hooks.bias(tokens)
+    bias = require_bias(hooks.bias(tokens), products)
+    return products * hooks.scale(tokens.d) + bias
+
+
+def require_bias(
+    bias: Array | float, products: Float[Array, "heads queries keys"]
+) -> Array | float:
+    """Return ``bias`` if it has a shape that :class:`Hooks` lists, else raise.
+
+    The bias is to be added to ``products``, those of queries and keys.
+    """
     if np.shape(bias) not in ((), products.shape[1:], products.shape):
         heads, queries, keys = products.shape
         raise ValueError(
             f"a bias must be one number, [{queries}, {keys}] or [{heads}, {queries}, "
             f"{keys}] for {heads} heads, got shape {list(np.shape(bias))}"
         )
-    return products * hooks.scale(tokens.d) + bias
+    return bias
 
 
 def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:

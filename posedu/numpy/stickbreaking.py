@@ -10,6 +10,11 @@ from posedu.numpy.attention import Hooks, Tokens
 Array = np.ndarray
 
 
+def softplus(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The softplus log(1 + e^z) of each number, without overflow."""
+    return np.logaddexp(0.0, require_floats("z", z))
+
+
 def earlier(
     queries: int, keys: int, *, attend_current: bool
 ) -> Bool[Array, "queries keys"]:
@@ -80,7 +85,7 @@ def break_stick_log(
     roundoff keeps its digits. Equation ``eq-stick-log``.
     """
     logits, allowed = _require_logits(logits, attend_current, mask)
-    cost = np.where(allowed, np.logaddexp(0.0, logits), 0.0)  # softplus
+    cost = np.where(allowed, softplus(logits), 0.0)
     spent = np.cumsum(cost[..., ::-1], axis=-1)[..., ::-1]
     weights = np.exp(np.where(allowed, logits - spent, -np.inf))
     return weights, -cost.sum(axis=-1)

@@ -1,22 +1,26 @@
 """Checks that turn arguments of the symbolic functions into SymPy expressions."""
 
 from collections.abc import Iterable
+from numbers import Number
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 
 def expression(name: str, value: Any) -> sp.Expr:
-    """Return ``value`` as a SymPy expression; refuse strings, which SymPy would run.
+    """Return ``value``, a number or a SymPy object, as a SymPy expression.
 
-    ``name`` is the argument's name, for error messages.
+    Anything else is refused: SymPy would run strings, and strings in a container, as
+    code. ``name`` is the argument's name, for error messages.
     """
-    try:
-        return sp.sympify(value, strict=True)
-    except sp.SympifyError:
+    if isinstance(value, np.ndarray | np.bool_) and not value.ndim:
+        value = value.item()
+    if not isinstance(value, sp.Basic | sp.MatrixBase | Number):
         raise TypeError(
             f"{name} must be a number or an expression, got {type(value).__name__}"
-        ) from None
+        )
+    return sp.sympify(value)
 
 
 def expressions(name: str, values: Any) -> Any:

@@ -1,5 +1,7 @@
 """A key-value cache of fixed size, for decoding steps that are compiled once."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import torch

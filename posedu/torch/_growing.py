@@ -1,5 +1,7 @@
 """Tensors that grow along an axis in place, in memory that is reserved for them."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Shaped
 from torch import Tensor

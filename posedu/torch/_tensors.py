@@ -1,5 +1,7 @@
 """Helpers for tensors: argument checks, positions as tensors, cosines and sines."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
@@ -8,6 +10,8 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch._C import _functorch
 from torch.types import Device
+
+from posedu._arguments import LARGEST_ANGLE
 
 Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence[object]
 
@@ -213,7 +217,10 @@ def as_positions(
                 f"{reader} needs positions [{tokens}, {last}] or "
                 f"[{batch}, {tokens}, {last}], got none"
             )
-        positions = torch.arange(start, start + like.shape[-2], device=like.device)
+        stop = start + like.shape[-2]
+        if not torch.compiler.is_compiling():
+            _require_exact_range(range(start, stop))
+        positions = torch.arange(start, stop, device=like.device)
     else:
         positions = from_list(positions, like.device)
         require_positions(positions, like)
@@ -307,8 +314,32 @@ def _hint(given: Sequence[int], x: Tensor) -> str:
 def angles(
     positions: Shaped[Tensor, "..."] | range, frequencies: Float[Tensor, "*heads pairs"]
 ) -> Float[Tensor, "*rows tokens pairs"]:
-    """Return the angle position · frequency of each position and pair, in float64."""
+    """Return the angle position · frequency of each position and pair, in float64.
+
+    An angle of the size s is off by up to 2⁻⁵³ s: beyond s = 2²⁹ by more than float32
+    rounds its cosine.
+    """
     return in_float64(positions, frequencies.device)[..., None] * frequencies
+
+
+def require_exact_angles(
+    name: str, sizes: Float[Tensor, "..."]
+) -> Float[Tensor, "..."]:
+    """Return ``sizes``, angles or norms of exponents; raise if one is above 2²⁹.
+
+    Float64 holds larger angles less exactly than float32 would hold their cosines.
+    Values are checked on a CPU only (:func:`may_look`). ``name`` says in the error
+    message what the sizes are.
+    """
+    if may_look(sizes):
+        far = sizes.abs() > LARGEST_ANGLE
+        if far.any():
+            raise ValueError(
+                f"{name} must be at most 2**29 in size, where float64 still has "
+                f"24 bits after the point, got {sizes[far][0].item():g}: positions or "
+                "frequencies are too large"
+            )
+    return sizes
 
 
 def in_float64(

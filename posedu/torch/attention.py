@@ -3,6 +3,8 @@
 Hooks are methods by which an encoding acts on attention.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
@@ -137,7 +139,7 @@ def steps(
     encoding.require(Sizes(q.shape[1], k.shape[1], q.shape[3], d_model, causal))
     if encoding.needs_x and x is None:
         raise ValueError(f"{type(encoding).__name__} needs the layer's input: give x")
-    require_masks(q, key_padding_mask, segments, window, cache)
+    require_masks(q, key_padding_mask, segments, _require_window(window, causal), cache)
     positions, consecutive = _located(positions, encoding, q, cache)
     return _steps(
         (q, k, v),
@@ -271,8 +273,8 @@ class Attention(nn.Module):
         Whether a query attends only to itself and to earlier tokens. Default true.
         "Earlier" is the order in the sequence, whatever the positions are.
     window
-        How many of the newest keys a query may attend to, its own included. Default
-        all.
+        How many of the newest keys a query may attend to, its own included; for causal
+        attention alone. Default all.
     bias
         Whether the projections have biases. Default false.
     qk_norm
@@ -334,7 +336,7 @@ class Attention(nn.Module):
             )
         self.d = d_model // heads if d is None else require_dimension("d", d, 1)
         self.causal = require_bool("causal", causal)
-        self.window = None if window is None else require_dimension("window", window, 1)
+        self.window = _require_window(window, causal)
         self.encoding = _require_encoding(encoding)
         self.encoding.require(Sizes(heads, self.kv_heads, self.d, self.d_model, causal))
         self.route = choose_route(self.encoding, route)
@@ -558,6 +560,21 @@ def _require_projected(q: Tensor, k: Tensor, v: Tensor, x: Tensor | None) -> Non
             )
         if x.device != q.device:
             raise ValueError(f"x is on {x.device}, q on {q.device}; move one of them")
+
+
+def _require_window(window: int | None, causal: bool) -> int | None:
+    """Return ``window`` if it is ``None``, or a size and ``causal`` is true, or raise.
+
+    ``causal`` is true if no query attends to a later key.
+    """
+    if window is None:
+        return None
+    if not causal:
+        raise ValueError(
+            "window counts a query's newest keys, so it needs causal=True, got "
+            f"window={window} and causal=False"
+        )
+    return require_dimension("window", window, 1)
 
 
 def require_masks(

@@ -1,5 +1,7 @@
 """The key-value cache of an attention layer."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, cast
@@ -231,10 +233,15 @@ class KVCache:
 
         ``crop(-400)`` keeps the newest 400 (Transformer-XL's memory). ``crop(0, 10)``
         keeps the first 10; default positions of later tokens then go on from 10.
+
+        Raises
+        ------
+        TypeError
+            A ``start`` or ``stop`` that is neither an integer nor ``None``.
         """
+        kept = _slice(start, stop)
         if self.k is None:
             return
-        kept = slice(start, stop)
         self.count -= len(self) - kept.indices(len(self))[1]
         k, v, positions = self.entries
         self.k, self.v = k[:, :, kept], v[:, :, kept]
@@ -299,12 +306,13 @@ class KVCache:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`move`; positions of several coordinates.
+            As :meth:`crop` and :meth:`move`; positions of several coordinates.
         """
+        dropped = _slice(start, stop)
         self._require_rotated_by(encoding)
         if self.k is None:
             return
-        start, stop, _ = slice(start, stop).indices(len(self))
+        start, stop, _ = dropped.indices(len(self))
         k, v, positions = self.entries
         gap = max(0, stop - start)
         later_keys = k[:, :, start + gap :]
@@ -361,6 +369,15 @@ class KVCache:
         if self.k is not None:
             self.k, self.v, self.positions = (t.detach() for t in self.entries)
             self.memory = {name: t.detach() for name, t in self.memory.items()}
+
+
+def _slice(start: int | None, stop: int | None) -> slice:
+    """Return the slice of tokens ``start`` … ``stop`` − 1; raise unless integers."""
+    for name, place in (("start", start), ("stop", stop)):
+        is_integer = isinstance(place, Integral) and not isinstance(place, bool)
+        if not (is_integer or place is None):
+            raise TypeError(f"{name} must be an integer or None, got {place!r}")
+    return slice(start, stop)
 
 
 def _as_shifts(

@@ -3,6 +3,8 @@
 By default the hooks make plain attention without positions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -50,8 +52,9 @@ class Tokens:
     Keys, values, key positions and ``memory`` (the per-token state that the encoding's
     ``remember`` returned) include those of the cache; the last query belongs to the
     last key. Positions are ``[1 or batch, tokens, *position]``; ``consecutive`` is true
-    if each position is known to be the previous one plus 1. ``x`` is the layer's input
-    for the new tokens, ``None`` if it was not given.
+    if each position is known to be the previous one plus 1; the first one need not be
+    0, since a cache may have lost its oldest tokens or been moved. ``x`` is the layer's
+    input for the new tokens, ``None`` if it was not given.
     """
 
     q: Float[Tensor, "batch heads queries features"]

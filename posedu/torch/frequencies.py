@@ -1,5 +1,7 @@
 """Angular frequencies of the pairs of features (RoPE, sinusoidal encoding)."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -18,7 +20,7 @@ def frequencies(
     """
     require_dimension("d", d)
     if not torch.compiler.is_compiling():  # Under a compiler, base may be symbolic.
-        require_base(base)
+        base = require_base(base)
     require_choice("spacing", spacing, Spacing)
     last = d / 2 if spacing == "paper" else max(d / 2 - 1, 1)
     exponent = torch.arange(d // 2, dtype=torch.float64, device=device) / last

@@ -1,5 +1,7 @@
 """A language model: token embedding, transformer, and a head for the next token."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import torch

@@ -1,5 +1,7 @@
 """NoPE: attention without positions, with an optional factor for each head."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,5 +1,7 @@
 """Routes: code paths that compute attention output from queries, keys and values."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Literal, get_args
 
@@ -120,9 +122,9 @@ def folded(encoding: Encoding, tokens: Tokens) -> Output:
     if summands is None:
         return sdpa(encoding, tokens)
     if is_row:
-        of_query, of_keys = summands
+        of_keys = summands[1]  # the softmax ignores the query's term
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        bias = (of_query[..., None] + of_keys[..., None, :]).to(wide)
+        bias = (of_keys - of_keys[..., -1:])[..., None, :].to(wide)
         return _attend_by_matrix(tokens, bias, scale)
     return attend_folded(
         *(tokens.q, tokens.grouped_k, tokens.grouped_v, *summands),

@@ -1,5 +1,7 @@
 """Attention with a bias that is a query term plus a key term, in O(L) memory."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -87,10 +89,12 @@ def by_features(
     a is the query term and b the key term of the bias. a + b is the inner product of
     (a, 1) and (1, b). a and b are each split into summands that the dtype holds and
     whose differences are exact. These features come first, so that large terms cancel
-    before the content is added. Truncating a shifts all logits of a query by a
-    constant, which the softmax ignores. So does moving a constant from b to a, which
-    keeps both small at the newest key. The gradient of a is 0 except for rounding,
-    which must meet the rounding of b's gradient: both gradients are kept. Where a or b
+    before the content is added. The softmax ignores a constant added to all logits of a
+    query. So a may be truncated, a constant be moved from b to a, which keeps both
+    small at the newest key, and a causal query i takes −b_i for a, whatever
+    ``query_terms`` are: a + b is then small where the weight is not. The gradient of a
+    is 0 except for rounding, which must meet the rounding of b's gradient: both
+    gradients are kept. Where a or b
     is trained, the computation is in float32 or better, since in the gradients of sums
     of gates all but the weights across a gate cancels. Arguments as for
     :func:`attend_folded`.
@@ -108,6 +112,8 @@ def by_features(
         q = q * (scale / power)
     unit = 256.0 if dtype == torch.float16 else 1.0  # float16 overflows at 65504
     newest = key_terms[..., -1:].detach()
+    if limits.causal:
+        query_terms = -key_terms[..., k.shape[2] - q.shape[2] :]
     row = (query_terms + newest) / (power * unit)
     left, _ = split_exactly(row, dtype, 2)
     left = left + (row - row.detach()).to(dtype)

@@ -1,5 +1,7 @@
 """Softmax attention under a mask, with a bias by offset, in O(L) memory on a CPU."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple

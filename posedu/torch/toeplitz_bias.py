@@ -1,5 +1,7 @@
 """Matrices whose entries depend on the offset of query and key (Toeplitz matrices)."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor

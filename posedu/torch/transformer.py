@@ -3,6 +3,8 @@
 Hooks are methods by which a positional encoding acts on attention or on a model.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, cast

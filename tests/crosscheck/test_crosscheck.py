@@ -455,3 +455,43 @@ def test_the_first_configurations_are_a_part_and_say_so(monkeypatch):
 def test_configurations_are_a_positive_number(configurations):
     with pytest.raises((TypeError, ValueError), match="configurations must be"):
         crosscheck("rope", configurations=configurations)
+
+
+@pytest.mark.parametrize(
+    "left, bound",
+    [([0.0, 5.0], [0.0, 1e-9]), ([0, 5], [1, np.nan]), ([0, 1], [1, -2]), ([1], [0])],
+)
+def test_a_comparison_that_is_no_number_fails(left, bound):
+    tally = Tally()
+    left = np.array(left, dtype=float)
+    where = ("numpy–torch", "forward", CPU, torch.float32, "out")
+    tally.add(*where, left, np.zeros_like(left), np.array(bound))
+    (row,) = tally.rows()
+    assert row.used > 1 and not row.ok
+    assert not replace(row, used=-1.0).ok and not replace(row, used=np.nan).ok
+
+
+def test_no_error_uses_nothing_of_any_bound():
+    tally = Tally()
+    where = ("numpy–torch", "forward", CPU, torch.float32, "out")
+    tally.add(*where, np.zeros(2), np.zeros(2), np.array([0.0, 1.0]))
+    assert tally.rows()[0].ok
+
+
+def test_an_ordinary_error_of_nan_is_seen(monkeypatch):
+    broken = lambda x, positions, **options: np.full_like(x, np.nan)  # noqa: E731
+    monkeypatch.setattr(
+        type(CATALOG["rope"]), "implementation", lambda self, name: broken
+    )
+    record = replace(CATALOG["rope"], variants=CATALOG["rope"].variants[:1])
+    monkeypatch.setattr(type(record), "make", lambda *_, **__: RoPE(48, layout="half"))
+    assert np.isnan(features.ordinary_error(record))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"devices": []}, {"modes": ()}, {"seed": -1}, {"seed": 2**70}, {"devices": ["a"]}],
+)
+def test_a_crosscheck_of_nothing_is_refused(options, unchecked):
+    with pytest.raises((TypeError, ValueError), match=next(iter(options))):
+        crosscheck("rope", configurations=1, **options)

@@ -12,7 +12,15 @@ import sympy as sp
 import torch
 
 import posedu
-from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
+from posedu.numpy import (
+    absolute,
+    attention,
+    bias,
+    gated,
+    relative,
+    rotary,
+    stickbreaking,
+)
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.numpy.frequencies import wavelengths
 from posedu.sympy import absolute as symbolic
@@ -33,6 +41,8 @@ from posedu.torch import (
 )
 from posedu.torch import absolute as torch_absolute
 from posedu.torch import attention as torch_attention
+from posedu.torch import bias as torch_bias
+from posedu.torch import relative as torch_relative
 from posedu.torch import rotary as torch_rotary
 
 # These are posedu's own errors, as its users meet them; with the annotations checked,
@@ -532,6 +542,150 @@ for module in (RoPE(4, **half), Sinusoidal(4, **half)):
         what = f"table of {type(module).__name__} in {dtype}"
         bad(what, TypeError, (words,), module.table, range(3), dtype=dtype)
 
+vectors = np.ones((4, 2))
+for x in (np.asarray(1.0), x8[0]):
+    words = "x must be [..., tokens, d]", f"got shape {list(x.shape)}"
+    options = {"order": "concatenated"} | half
+    bad("rope", ValueError, words, rotary.rope, x, range(4), **half)
+    bad("axial", ValueError, words, rotary.axial, x, vectors, **options)
+    call = partial(rotary.mixed, x, vectors, frequencies=vectors, **half)
+    bad("mixed", ValueError, words, call)
+    bad("rerotation", ValueError, words, rotary.rerotation, x, range(4), **half)
+    rows = {"cos_coefficients": np.ones((4, 2)), "sin_coefficients": np.ones((4, 2))}
+    options = {"length": 16, "padding": "zero"} | rows | half
+    bad("fope", ValueError, words, rotary.fope, x, range(4), **options)
+bad(
+    "an odd d of M-RoPE",
+    ValueError,
+    ("d must be a positive multiple of 2, got 13",),
+    partial(rotary.m_rope, np.zeros((3, 13)), np.zeros((3, 3)), sections=(2, 2, 2)),
+    order="sectioned",
+    **half,
+)
+for name, call in {
+    "log": partial(bias.kerple_log, log_r1=np.zeros(1), log_r2=np.zeros(2)),
+    "power": partial(bias.kerple_power, log_r1=np.zeros(1), logit_r2=np.zeros(2)),
+}.items():
+    words = ("must have one number for each head, got log_r1 [1] and",)
+    bad(f"heads of KERPLE, {name}", ValueError, words, call, scaling="code")
+one = {n: np.zeros(1) for n in ("log_r1", "logit_r2", "log_r3", "logit_r4")}
+hooks = bias.kerple_power(**one, scaling="code")
+words = "a bias must be one number, [3, 3] or [2, 3, 3] for 2 heads", "[1, 3, 3]"
+bad(
+    "KERPLE's weight",
+    ValueError,
+    words,
+    attention.attend,
+    *[np.ones((2, 3, 4))] * 3,
+    hooks,
+)
+for positions, error, words in (
+    (3, TypeError, ("positions must be a torch.Tensor", "got int")),
+    (torch.ones(2).half(), TypeError, ("positions are torch.float16",)),
+):
+    call = partial(torch_relative.log_temperature, floor=2.0, alpha=0.1)
+    bad("log_temperature", error, words, call, positions)
+for value in (10**400, -(10**400)):
+    options = {"beyond": "zero", "std": value}
+    words = ("std must be finite and not negative",)
+    bad("std", ValueError, words, torch_absolute.Learned, 8, 4, **options)
+    bad("base", ValueError, ("base must be finite",), RoPE, 8, base=value, **half)
+    words = ("attention_factor must be finite",)
+    bad("factor", ValueError, words, RoPE, 8, attention_factor=value, **half)
+
+# What once raised NumPy's or Python's own error.
+one, point = np.ones(1), np.asarray(1.0)
+fire_options = {"threshold": 4.0, "activation": "relu", "later": "zero"}
+fire_options |= {"c": one, "multiplier": one, "hidden_weight": np.ones((1, 1))}
+fire_options |= {"out_weight": np.ones((1, 1)), "out_bias": one}
+call = partial(bias.fire, **fire_options)
+bad("fire", ValueError, ("got shapes [[1, 1], [],",), call, hidden_bias=point)
+dape_options = {"over": None, "residual": True, "hidden_weight": point}
+dape_options |= {"out_weight": point, "out_bias": point, "hidden_bias": point}
+bad("dape", ValueError, ("got shapes [[], [], [], []]",), bias.dape, **dape_options)
+words = ("gate_bias must be [heads], got shape []",)
+bad("fox", ValueError, words, gated.fox, gate_weight=None, gate_bias=point)
+words = ("x must be [..., tokens, d], got shape [2]",)
+bad("rope_complex", ValueError, words, rotary.rope_complex, [1.0, 2.0], [0], **half)
+words = ("must be [tokens] or [rows, tokens], got shapes [] and []",)
+bad("randomized", ValueError, words, absolute.randomized, 1, sample=1)
+words = ("sections must be a count for each axis",)
+bad("sections", TypeError, words, rotary.m_rope_axes, np.array(2), order="sectioned")
+words = ("matrices must be [..., 4, 4], got shape [3, 3]",)
+bad("camera", ValueError, words, rotary.inverse_camera_matrix, np.ones((3, 3)))
+words = ("image_dim must be an integer",)
+bad("image", TypeError, words, rotary.image_frequencies, np.ones(3))
+call = partial(bias.kerple_log_bias, [1, 2], r2=1.0)
+bad("kerple_log_bias", TypeError, ("r1 must be real numbers",), call, r1="x")
+call = partial(bias.kerple_power_bias, [1, 2], r1=1.0)
+bad("kerple_power_bias", TypeError, ("r2 must be real numbers",), call, r2=None)
+call = partial(relative.inkling, r_proj_weight=np.ones((4, 3)), divisor="width")
+call = partial(call, distance_basis=np.ones((2, 5)))
+bad("inkling", ValueError, ("must be [4], got shape []",), call, r_proj_bias=1.5)
+eye = np.eye(4)
+block = {"q_weight": eye, "k_weight": eye, "v_weight": eye, "o_weight": eye}
+block |= {"encoding_gate_weight": np.ones((2, 4)), "encoding_gate_bias": np.ones(2)}
+for name in block:
+    call = partial(gated.fox_pro, np.ones((3, 4)), output_gate=None)
+    bad("fox_pro", TypeError, (f"{name} must hold",), call, **block | {name: None})
+names = "q_weight", "kv_down_weight", "k_up_weight", "v_up_weight", "o_weight"
+call = partial(rotary.mla, np.ones((3, 4)), [0, 1, 2], heads=2, **half)
+bad(
+    "mla",
+    TypeError,
+    ("o_weight must hold",),
+    call,
+    **dict.fromkeys(names, eye) | {"o_weight": None},
+)
+hooks = {"table": np.ones((4, 3)), "scaling": "paper", "gates": "keys"}
+call = partial(gated.cope, **hooks)
+words = ("gate_keys_weight must hold floats",)
+bad("cope", TypeError, words, call, gate_keys_weight=1)
+call = partial(attention.attend, *[np.ones((2, 3, 4))] * 3, x=np.ones((3, 8)))
+wrong = gated.cope(**hooks, gate_keys_weight=np.ones((4, 8)))
+bad("cope", ValueError, ("gate_keys_weight must be [8, 8], [heads",), call, wrong)
+options = {"threshold": 4.0, "activation": "relu", "later": "zero", "c": 1e300}
+words = ("c must be at most 3.40282e+38 in size",)
+bad("FIRE", ValueError, words, torch_bias.FIRE, 2, **options)
+
+# Angles that float64 does not hold to 24 bits after the point.
+FAR, PLANE = 2.0**40, {"axes": 2}
+far_at = np.full((3, 2), FAR)
+waves = dict(unit="radians", layout="half", first="cos", amplitude="one")
+angle = ("angles must be at most 2**29 in size",)
+norm = ("norms of exponents must be at most 2**29 in size",)
+order = {"order": "concatenated"}
+for module, words in (
+    (torch_rotary.MixedRoPE(8, frequencies=torch.ones(4, 2), **half), angle),
+    (torch_rotary.AxialRoPE(8, **order, **half), angle),
+    (torch_rotary.STRING(8, form="cayley"), angle),
+    (torch_rotary.STRING(8, form="circulant"), angle),
+    (torch_rotary.LieRE(8, block=4), norm),
+    (torch_rotary.LieRE(8, block=8), norm),
+    (torch_rotary.ComRoPEAP(8, block=4), norm),
+    (torch_absolute.FourierRandom(8, sigma=1.0, axes=2, **waves), angle),
+    (torch_absolute.FourierRandom(8, sigma=1.0, **waves), angle),
+):
+    at = torch.tensor(far_at)
+    at = at if module.position_shape else at[:, 0]
+    bad(f"far from 0, {type(module).__name__}", ValueError, words, module, t8, at)
+three = {"sections": (2, 1, 1), "order": "sectioned"} | half
+at = torch.tensor(np.full((3, 3), FAR))
+bad("far from 0, M-RoPE", ValueError, angle, torch_rotary.MRoPE(8, **three), t8, at)
+bad("far from 0", ValueError, angle, rotary.m_rope, x8, at.numpy(), **three)
+for call, words in (
+    (partial(rotary.mixed, frequencies=vectors, **half), angle),
+    (partial(rotary.axial, **order, **half), angle),
+    (
+        partial(rotary.string, form="circulant", coefficients=x8[:2] + np.arange(8)),
+        angle,
+    ),
+    (partial(rotary.liere, entries=np.ones((2, 2, 6)), block=4), norm),
+):
+    bad("far from 0, NumPy", ValueError, words, call, x8, far_at)
+call = absolute.fourier_features
+bad("far from 0, NumPy", ValueError, angle, call, far_at, vectors, **waves)
+
 memory = torch.zeros(40)
 turned = memory[:24].view(3, 8)
 for name, cos, sin in (
@@ -654,6 +808,29 @@ def test_one_row_of_positions_serves_the_batch():
     for call in (RoPE(8, **half), Sinusoidal(8, **half), layer):
         assert torch.equal(call(x, row), call(x, row[0]))
         assert torch.equal(call(x, row), call(x, row.expand(2, 3)))
+
+
+def test_large_numbers_and_small_dtypes_are_taken():
+    waves = dict(unit="radians", layout="half", first="cos", amplitude="one")
+    for module in (
+        torch_absolute.Learned(8, 4, beyond="zero", std=10**30),
+        torch_absolute.FourierRandom(8, sigma=10**30, **waves),
+        torch_rotary.LieRE(8, block=4, scale=10**30),
+        FoX(8, 2, gate_bias=2**70),
+    ):
+        assert all(t.isfinite().all() for t in module.state_dict().values())
+    assert bias.alibi_slopes(np.int64(6), slopes="authors", bias_max=2**70).shape == (
+        6,
+    )
+    options = {"span": 400, "rows": "microsoft", "distance": 512}
+    rows = torch_relative.deberta_rows(
+        torch.tensor([-3, 3], dtype=torch.int8), **options
+    )
+    assert rows.tolist() == [397, 403]
+    far = torch_rotary.XPos(8, layout="half", center=0, gamma=1e300)
+    assert far.reach(torch.float32) > 1e300
+    hooks = rotary.xpos(layout="half", center=0, gamma=1e300)
+    assert attention.attend(*[np.ones((2, 3, 8))] * 3, hooks).shape == (2, 3, 8)
 
 
 def test_numbers_of_every_kind_are_numbers():

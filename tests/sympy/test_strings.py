@@ -5,13 +5,17 @@ import importlib
 import inspect
 import os
 import pkgutil
+from collections import deque
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 import pytest
 import sympy as sp
 
 import posedu.sympy
+from posedu.book.display import sides
+from posedu.book.display.semantics import holds
 from posedu.book.proof import prove, prove_each
 from posedu.catalog import CATALOG
 from posedu.crosscheck.layers import run_layers
@@ -19,6 +23,7 @@ from posedu.sympy.attention import attend, steps
 
 CODE = "__import__('os').environ.__setitem__('POSEDU_RAN', '1')"
 CODES = (CODE, [CODE], [CODE] * 2, [[CODE] * 4] * 4, [[[CODE] * 2] * 2] * 2)
+CODES += ((CODE,), {CODE: 1}, {1: CODE}, {CODE}, frozenset([CODE]), deque([CODE]))
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +132,42 @@ def test_no_function_runs_a_string(name):
 
 @pytest.mark.parametrize("left, right", [(CODE, 1), (1, CODE), ([CODE], [1])])
 def test_no_proof_runs_a_string(left, right):
-    with pytest.raises(TypeError, match="must be expressions, got str"):
+    with pytest.raises(TypeError, match="each side must be a number or an expression"):
         prove("eq-x", left, right, covers="nothing")
     run(prove_each, "eq-x", [CODE], lambda case: True, covers="nothing")
+    for code in CODES:
+        run(prove, "eq-x", code, 0, covers="nothing")
     assert "POSEDU_RAN" not in os.environ
+
+
+DISPLAYS = [
+    r"\cos x = 1",
+    "x = 1",
+    r"\max(x, 1) = 1",
+    "x_0 = 1",
+    r"\lvert x \rvert = 1",
+]
+DISPLAYS += [
+    r"\begin{pmatrix} x \end{pmatrix} = 1",
+    "x < 1",
+    "x(1) = 1",
+    "x^2 = 1",
+    "x! = 1",
+]
+DISPLAYS += [
+    "2^x = 1",
+    r"\sum_x x = 1",
+    r"\sum_{l=x}^3 l = 2",
+    "e^{x_0} = 1",
+    "1/x = 1",
+]
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_no_display_runs_a_string_of_its_table(display):
+    def compare(table):
+        for relation in sides(display, table):
+            holds(*relation)
+
+    for code in (*CODES, np.array([CODE]), lambda *given: CODE, lambda *given: {CODE}):
+        run(compare, {"x": code, "x in": code})

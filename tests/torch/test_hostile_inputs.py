@@ -21,7 +21,10 @@ from posedu.sympy import bias as symbolic_biases
 from posedu.sympy import gated as symbolic_gated
 from posedu.sympy import stickbreaking as symbolic_stick
 from posedu.torch import (
+    DAPE,
+    FIRE,
     T5,
+    TUPE,
     ALiBi,
     Attention,
     CoPE,
@@ -30,9 +33,11 @@ from posedu.torch import (
     FoX,
     FoXPro,
     Inkling,
+    KERPLELog,
     KVCache,
     MusicTransformer,
     RoPE,
+    Sandwich,
     Shaw,
     Sinusoidal,
     StickBreaking,
@@ -291,6 +296,58 @@ def test_cropping_to_a_window_is_that_window(name, route):
             cache.crop(-2)
         expected = attend(*qkv, encoding, x=x, window=3)
     close(torch.cat(parts, 2), expected)
+
+
+def of_positions():
+    """The encodings of :func:`made` and others with a bias of positions."""
+    threshold = dict(threshold=5.0, activation="relu", later="zero")
+    others = {
+        "fire": FIRE(HEADS, **threshold),
+        "dape": DAPE(HEADS, over=FIRE(HEADS, **threshold), kernel=1, residual=True),
+        "kerple": KERPLELog(HEADS, scaling="code"),
+        "sandwich": Sandwich(HEADS, width=8, index_from=1, diagonal="kept"),
+        "slopes that are no powers of 2": ALiBi(6, slopes="geometric"),
+        "tupe": TUPE(D, HEADS, 6, 50, first_token="rows", norm=False, relative=True),
+    }
+    normal = numbers(4)
+    for encoding in others.values():
+        with torch.no_grad():
+            for name, p in encoding.double().named_parameters():
+                if not name.endswith("multiplier"):  # of FIRE's threshold: 1
+                    p.copy_(normal(*p.shape))
+    return made() | others
+
+
+ABSOLUTE = ("fire", "dape", "tupe", "inkling")
+
+
+@pytest.mark.parametrize("queries", [1, 2])
+@pytest.mark.parametrize("name", of_positions())
+def test_few_keys_of_a_cache_may_have_far_positions(name, queries):
+    """Of a cache that lost its oldest tokens and was moved."""
+    encoding, normal = of_positions()[name], numbers(5)
+    heads = encoding.heads or HEADS
+    given = [normal(2, heads, 12, D) for _ in range(3)], normal(2, 12, D_MODEL)
+
+    def taken(start, stop):
+        return [t[:, :, start:stop] for t in given[0]], given[1][:, start:stop]
+
+    # RoPE's angles are rounded there, TUPE has no such rows, Inkling moves no keys.
+    far = {"rope": 2**15, "tupe": 20, "inkling": 0}.get(name, 2**45)
+    for route in routes(encoding):
+        for start, shift in ((8, 0), (7, far), (9, -2 if far else 0)):
+            cache, (old, x) = KVCache(), taken(0, 12 - queries)
+            attend(*old, encoding, x=x, cache=cache, route=route)
+            cache.crop(start)
+            if shift:
+                cache.move(encoding, shift)
+            new, x = taken(12 - queries, 12)
+            out = attend(*new, encoding, x=x, cache=cache, route=route)
+            kept, x = taken(start, 12)
+            for moved in {shift, shift if name in ABSOLUTE else 0}:
+                at = range(start + moved, 12 + moved)
+                fresh = attend(*kept, encoding, x=x, positions=at, route=route)
+                close(out, fresh[:, :, -queries:])
 
 
 BLOCKS = {

@@ -9,8 +9,9 @@ from posedu.book.timing import peak_memory
 from posedu.catalog import CATALOG
 from posedu.torch import Attention, KVCache, Transformer, tiled_attention
 
-HEADS, KV_HEADS, D = 4, 2, 16
+HEADS, KV_HEADS, D = 2, 1, 8
 LINEAR, QUADRATIC = 1024, 512  # tokens, to be compared with twice as many
+SPLIT = 2.5  # a factor above is of L² memory (nearly 4), one below of O(L) (at most 2)
 CPU = torch.device("cpu")
 SAID = "O(L²) memory"
 OFFSET = "fope-offset", "O(L² d) memory", 128  # a form of FoPE, at fewer tokens
@@ -108,11 +109,11 @@ def test_memory_is_linear_or_the_docstring_says_quadratic(name):
             if is_trained and (name, task) == ("mla", in_chunks):
                 continue  # its docstring says: without gradients
             factor = growth(name, task, tokens, is_trained)
-            assert (factor > 3) is is_quadratic, (task.__name__, is_trained, factor)
+            assert (factor > SPLIT) is is_quadratic, (task.__name__, is_trained, factor)
 
 
 def test_a_mask_of_all_pairs_is_seen(monkeypatch):
     """Mutant: one mask for all queries, as before there were tiles."""
     monkeypatch.setattr(tiled_attention, "_ROWS", 10**9)
-    assert growth("rope", padded, LINEAR, False) > 3
-    assert growth("t5", padded, LINEAR, False) > 3
+    assert growth("rope", padded, LINEAR, False) > SPLIT
+    assert growth("t5", padded, LINEAR, False) > SPLIT

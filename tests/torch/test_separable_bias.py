@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posedu.torch import ALiBi, Attention, Encoding, FoX, attend
+from posedu.torch import ALiBi, Attention, Encoding, FoX, KVCache, attend
 from posedu.torch._tensors import split_exactly
 from posedu.torch.separable_bias import (
     _first_keys,
@@ -83,6 +83,68 @@ def test_both_forms_are_exact_to_rounding_where_sums_are_large(form, slope, dtyp
     bound = roundoff(q, k, v, float(largest_logit), 0.25, dtype)
     assert (out - expected).abs().max() <= bound
     assert bound < expected.abs().max() / 4
+
+
+def strong_gates():
+    """q, k, v and the sums of log gates of 4,096 tokens, of size up to 6,000.
+
+    With them the exact output of the last 128 queries, and a bound on its error.
+    """
+    q, k, v = (normal(s, 1, 1, 4096, 16, size=0.5).float() for s in range(3))
+    c = falling(3, 1, 4096, 1.5)[0]
+    exact = in_the_open(*last_rows(q, k, v, c, -c), 0.25, LAST_MASK)
+    return q, k, v, c, exact, bound_of_strong_gates(q, k, v, c)
+
+
+LAST_MASK = torch.ones(128, 4096, dtype=torch.bool).tril(4096 - 128)
+
+
+def last_rows(q, k, v, of_queries, of_keys):
+    return q[:, :, -128:], k, v, of_queries[..., -128:], of_keys
+
+
+def bound_of_strong_gates(q, k, v, c):
+    """A bound on the error of each of the last queries' output in float32.
+
+    As in :func:`roundoff`, a logit is off by (d + 6) u of |q||k| scale plus its bias;
+    here each is counted by its weight. Keys below 2R + 40, R the largest product, weigh
+    less than u together, and adding them rounds nothing else: only newer keys are
+    summed.
+    """
+    u = torch.finfo(torch.float32).eps / 2
+    product = float(0.25 * q.norm(dim=-1).max() * k.norm(dim=-1).max())
+    bias = (c[..., -128:, None] - c[..., None, :]).abs()
+    z = 0.25 * q[:, :, -128:].to(DOUBLE) @ k.to(DOUBLE).mT - bias
+    weights = z.masked_fill(~LAST_MASK, -math.inf).softmax(-1)
+    logit = (q.shape[-1] + 6) * u * (product + (weights * bias).sum(-1))
+    newer = (bias[0, 0, -1] <= 2 * product + 40).sum()
+    return (v.abs().max() * (2 * logit + 4 * u * newer + 3 * u))[..., None]
+
+
+def test_large_sums_of_keys_alone_lose_nothing():
+    """FoX's form "key": a query's term is free, so no logit is as large as the sums."""
+    q, k, v, c, exact, bound = strong_gates()
+    limits = Limits(causal=True)
+    out = by_features(q, k, v, 0 * c, -c, limits=limits, scale=0.25)
+    assert ((out[:, :, -128:] - exact).abs() <= bound).all()
+    in_float32 = (-c).float().to(DOUBLE)
+    rows = last_rows(q, k, v, 0 * c, in_float32)
+    rounded = in_the_open(*rows, 0.25, LAST_MASK)
+    assert ((rounded - exact).abs() > bound).any()
+
+
+@pytest.mark.parametrize("form", ["difference", "key"])
+def test_a_step_of_generation_loses_nothing_of_large_sums(form):
+    q, k, v, c, exact, bound = strong_gates()
+    log_gates = c.diff(dim=-1, prepend=torch.zeros(1, 1, 1, dtype=DOUBLE)).mT
+    encoding, cache = FoX(1, 1, form=form, gate="fixed").double(), KVCache()
+    encoding.log_gates = lambda x: x
+    with torch.no_grad():
+        for tokens in slice(None, -1), slice(-1, None):
+            new = (t[:, :, tokens] for t in (q, k, v))
+            x = log_gates[:, tokens]
+            out = attend(*new, encoding, x=x, cache=cache, route="folded")
+    assert ((out - exact).abs() <= bound)[:, :, -1].all()
 
 
 def test_a_sum_in_the_dtype_itself_is_far_off():

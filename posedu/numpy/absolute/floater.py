@@ -108,7 +108,7 @@ def flow(
         )
     positions = require_positions(positions)
     require_choice("tableau", tableau, Tableau)
-    require_positive("delta", delta)
+    delta = require_positive("delta", delta)
     require_dimension("steps", steps, 1)
     require_dimension("farthest", farthest, 1)
     if np.abs(positions).max(initial=0) > farthest:
@@ -238,14 +238,13 @@ def floater(
         ``width`` features in all.
     """
     h = released_field(field_inner, field_inner_bias, field_outer, field_outer_bias)
-    start = require_floats("start", start)
-    if start.shape != (3, field_outer_bias.size):
+    start, width = require_floats("start", start), np.size(field_outer_bias)
+    if start.shape != (3, width):
         raise ValueError(
-            f"start must be [3, {field_outer_bias.size}] like h, got shape "
-            f"{list(start.shape)}"
+            f"start must be [3, {width}] like h, got shape {list(start.shape)}"
         )
     require_choice("tableau", tableau, Tableau)
-    require_positive("delta", delta)
+    delta = require_positive("delta", delta)
     require_dimension("steps", steps, 1)
     require_dimension("farthest", farthest, 1)
 

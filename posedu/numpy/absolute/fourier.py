@@ -16,6 +16,7 @@ from posedu._arguments import (
 from posedu.numpy._arrays import (
     Positions,
     align_positions,
+    require_exact_angles,
     require_floats,
     require_positions,
 )
@@ -67,7 +68,7 @@ def fourier_features(
     ------
     TypeError, ValueError
         Positions or frequencies not finite, in half precision or of shapes that do
-        not fit; unknown keywords.
+        not fit; angles above 2²⁹; unknown keywords.
     """
     f = _require_frequencies(frequencies)
     positions = require_positions(positions)
@@ -78,7 +79,8 @@ def fourier_features(
         )
     products = positions[..., None] * f if f.ndim == 1 else positions @ f.T
     radians = 2 * np.pi if require_choice("unit", unit, AngleUnit) == "turns" else 1
-    members = [np.cos(radians * products), np.sin(radians * products)]
+    angle = require_exact_angles("angles", radians * products)
+    members = [np.cos(angle), np.sin(angle)]
     if require_choice("first", first, FirstFunction) == "sin":
         members.reverse()
     is_half = require_choice("layout", layout, Layout) == "half"

@@ -37,13 +37,14 @@ def randomized(
     """
     at, places = (
         require_integers("positions", positions),
-        np.sort(require_integers("sample", sample)),
+        require_integers("sample", sample),
     )
     if at.ndim not in (1, 2) or places.ndim not in (1, 2):
         raise ValueError(
             "positions and sample must be [tokens] or [rows, tokens], got shapes "
             f"{list(at.shape)} and {list(places.shape)}"
         )
+    places = np.sort(places)
     if (np.diff(places) == 0).any():
         raise ValueError("sample must not hold a number twice")
     n = places.shape[-1]

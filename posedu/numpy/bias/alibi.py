@@ -3,13 +3,23 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import ALiBiSides, ALiBiSlopes, require_choice, require_dimension
+from posedu._arguments import (
+    ALiBiSides,
+    ALiBiSlopes,
+    require_choice,
+    require_default_bias_max,
+    require_dimension,
+    require_positive,
+)
+from posedu.numpy._arrays import require_floats
 from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
 
-def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> Float[Array, "heads"]:
+def alibi_slopes(
+    heads: int, *, slopes: ALiBiSlopes, bias_max: float = 8.0
+) -> Float[Array, "heads"]:
     """ALiBi's slope m_h of each head; for powers of two, the steepest slope is first.
 
     arXiv 2108.12409 §3.
@@ -23,6 +33,8 @@ def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> Float[Array, "heads"]:
         P heads, the next lower power of two, then every other slope of 2P heads (their
         code, BLOOM, MPT). ``"geometric"``: 2^(−8h/heads), h = 1 … heads, as for powers
         of two.
+    bias_max
+        The 8 in the exponent (``alibi_bias_max`` in MPT's configurations). Default 8.
 
     Returns
     -------
@@ -31,21 +43,28 @@ def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> Float[Array, "heads"]:
     Raises
     ------
     TypeError, ValueError
-        ``heads`` not a positive integer, unknown ``slopes``.
+        ``heads`` not a positive integer, unknown ``slopes``, ``bias_max`` not positive.
     """
-    require_dimension("heads", heads, 1)
+    heads = require_dimension("heads", heads, 1)
+    bias_max = require_positive("bias_max", bias_max)
     if require_choice("slopes", slopes, ALiBiSlopes) == "authors":
         power = 2 ** (heads.bit_length() - 1)
-        own, finer = _geometric(power), _geometric(2 * power)
+        own, finer = _geometric(power, bias_max), _geometric(2 * power, bias_max)
         return np.concatenate((own, finer[::2][: heads - power]))
-    return _geometric(heads)
+    return _geometric(heads, bias_max)
 
 
-def _geometric(heads: int) -> Float[Array, "heads"]:
-    return 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
+def _geometric(heads: int, bias_max: float) -> Float[Array, "heads"]:
+    return 2.0 ** (-bias_max * np.arange(1, heads + 1) / heads)
 
 
-def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
+def alibi(
+    *,
+    heads: int,
+    slopes: ALiBiSlopes | Float[Array, "heads"],
+    sides: ALiBiSides = "causal",
+    bias_max: float = 8.0,
+) -> Hooks:
     """Return the attention hooks of ALiBi.
 
     The bias of query i and key j is −m_h (i − j), with the slope m_h of head h; it is
@@ -53,14 +72,17 @@ def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> H
 
     Parameters
     ----------
-    heads, slopes
+    heads, bias_max
         See :func:`alibi_slopes`.
+    slopes
+        Rule of :func:`alibi_slopes`, or an array with the slope of each head. (In
+        transformers, Falcon-RW has the authors' slopes, rounded to bfloat16, over √d.)
     sides
         ``"causal"``: as the paper, for causal attention. For encoders there are two
         forms (issue 5 of the authors' repository). ``"symmetric"``: the bias falls with
         the distance on both sides. ``"one-sided"``: in addition the first half of the
-        heads sees no key to the right and the second half none to the left; each half
-        has the slopes of heads/2 heads.
+        heads sees no key to the right and the second half none to the left; by a rule,
+        each half has the slopes of heads/2 heads.
 
     Returns
     -------
@@ -69,14 +91,23 @@ def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> H
     Raises
     ------
     TypeError, ValueError
-        As :func:`alibi_slopes`; unknown ``sides``, an odd number of one-sided heads.
+        As :func:`alibi_slopes`; unknown ``sides``, an odd number of one-sided heads;
+        slopes that are not finite floats, one for each head; both slopes and a
+        ``bias_max``.
     """
-    if require_choice("sides", sides, ALiBiSides) == "one-sided":
-        half = require_dimension("heads", heads) // 2
-        m = np.tile(alibi_slopes(half, slopes=slopes), 2)[:, None, None]
-        left = (np.arange(heads) < half)[:, None, None]
+    is_one_sided = require_choice("sides", sides, ALiBiSides) == "one-sided"
+    require_dimension("heads", heads, 2 if is_one_sided else 1)
+    if isinstance(slopes, str):
+        like = heads // 2 if is_one_sided else heads
+        m = alibi_slopes(like, slopes=slopes, bias_max=bias_max)
+        m = np.tile(m, heads // like)
     else:
-        m = alibi_slopes(heads, slopes=slopes)[:, None, None]
+        require_default_bias_max(bias_max)
+        m = require_floats("slopes", slopes)
+        if m.shape != (heads,) or not np.isfinite(m).all():
+            raise ValueError(f"slopes must be {heads} finite numbers, got {m.tolist()}")
+    m = m[:, None, None]
+    left = (np.arange(heads) < heads // 2)[:, None, None]
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         offset = tokens.distances

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from posedu._arguments import (
     LEAK,
@@ -15,7 +15,7 @@ from posedu._arguments import (
     require_edges,
 )
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import NO_HOOKS, Hooks, Tokens
+from posedu.numpy.attention import NO_HOOKS, Hooks, Tokens, require_bias
 from posedu.numpy.bias.alibi import alibi
 from posedu.numpy.bias.fire import fire
 from posedu.numpy.bias.t5 import t5
@@ -42,7 +42,8 @@ def dape(
     S are the scaled inner products of all heads, B the heads' biases by a second
     encoding, ``over``. The network f has one hidden layer, of leaky ReLUs (slope 0.01),
     and reads for each query as many neighboring keys as its kernel is wide: one in the
-    first version, three in the second.
+    first version, three in the second. Neighbors are counted among the keys that the
+    query may attend to.
 
     Parameters
     ----------
@@ -59,10 +60,10 @@ def dape(
         formula of 2405.14722.
     edges
         Input of the second layer at keys that the mask hides, for a kernel wider than
-        1; the first layer reads 0 at these keys. ``"masked"``: 0. ``"code"``: at later
-        keys the output of the first layer, as in the authors' code for causal
-        attention; also past the last key, where that code has 0, as if the sequence
-        went on.
+        1; the first layer reads 0 at these keys. ``"masked"``: 0. ``"published"``: at
+        later keys the output of the first layer, and past the last key 0, as in the
+        authors' code for causal attention. ``"code"``: the same, but past the last key
+        as if the sequence went on, so that outputs do not depend on what follows.
 
     Returns
     -------
@@ -80,9 +81,9 @@ def dape(
     )
     b_1, b_2 = require_floats("hidden_bias", hidden_bias), out_bias
     b_2 = require_floats("out_bias", b_2)
-    heads, width = len(b_2), len(b_1)
+    heads, width = b_2.size, b_1.size
     channels = heads if over is None else 2 * heads
-    kernel = w_1.shape[-1]
+    kernel = w_1.shape[-1] if w_1.ndim else 0
     shapes = (width, channels, kernel), (heads, width, kernel)
     if (w_1.shape, w_2.shape) != shapes or b_1.ndim != 1 or b_2.ndim != 1:
         raise ValueError(
@@ -97,16 +98,21 @@ def dape(
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         s = tokens.q @ tokens.k.swapaxes(-1, -2) * below.scale(tokens.d)
-        b = np.broadcast_to(below.bias(tokens), s.shape)
-        counted = _counted(tokens.mask, edges, kernel)
+        b = np.broadcast_to(require_bias(below.bias(tokens), s), s.shape)
         read = s if over is None else np.concatenate((s, b))
         read = np.where(tokens.mask & (read > -np.inf), read, 0.0)
+        rows = np.arange(len(tokens.mask))[:, None]
+        order = _visible_together(tokens.mask)
+        counted = _counted(tokens.mask[rows, order], edges, kernel)
+        read = read[:, rows, order]
         z = _convolve(_widened(read, kernel - 1), w_1) + b_1[:, None, None]
         hidden = np.where(counted, np.maximum(z, LEAK * z), 0.0)
-        refined = s + _convolve(hidden, w_2) + b_2[:, None, None]
+        f = _convolve(hidden, w_2) + b_2[:, None, None]
+        refined = s + f[:, rows, order.argsort(axis=-1)]
         return np.where(b > -np.inf, refined + b if residual else refined, -np.inf)
 
-    return Hooks(logits=logits, needs_causal=below.needs_causal or edges == "code")
+    reads_later = edges in ("code", "published")
+    return Hooks(logits=logits, needs_causal=below.needs_causal or reads_later)
 
 
 def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -> Hooks:
@@ -131,21 +137,34 @@ def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -
     return below
 
 
+def _visible_together(mask: Bool[Array, "queries keys"]) -> Int[Array, "queries keys"]:
+    """Order the keys of each query so that those which ``mask`` allows are neighbors.
+
+    Before them come the hidden keys up to the query's own, after them the hidden keys
+    that are later. The order is that of the sequence if no hidden key is between two
+    others.
+    """
+    is_later = np.arange(mask.shape[1]) > np.arange(len(mask))[:, None]
+    return np.where(mask, 1, 2 * is_later).argsort(axis=-1, kind="stable")
+
+
 def _counted(
     mask: Bool[Array, "queries keys"], edges: DAPEEdges | None, kernel: int
 ) -> Bool[Array, "queries wider"]:
     """Mask of the (query, key) pairs at which f's hidden units are not set to 0.
 
     f is DAPE's network. The mask is true at the pairs that the attention mask ``mask``
-    allows and, with ``edges="code"``, at all later keys, too. It has kernel // 2 keys
-    more on both sides, where ``kernel`` is the width of f in keys.
+    allows and, with ``edges="code"`` or ``"published"``, at all later keys, too. It has
+    kernel // 2 keys more on both sides, where ``kernel`` is the width of f in keys.
+    With ``"published"`` f's units are set to 0 there.
     """
     counted = _widened(mask, kernel // 2)
+    key = np.arange(counted.shape[1]) - kernel // 2
+    later = key > np.arange(len(mask))[:, None]
     if edges == "code":
-        later = (
-            np.arange(counted.shape[1]) - kernel // 2 > np.arange(len(mask))[:, None]
-        )
-        counted = counted | later
+        return counted | later
+    if edges == "published":
+        return counted | (later & (key < mask.shape[1]))
     return counted
 
 

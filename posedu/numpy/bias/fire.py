@@ -60,7 +60,7 @@ def fire_inputs(
     offsets = require_positions(offsets, "offsets")
     queries = require_positions(queries, "queries")
     c, threshold = _number("c", c), _number("threshold", threshold)
-    require_not_negative("eps", eps)
+    eps = require_not_negative("eps", eps)
     if require_choice("later", later, FIRELaterKeys) == "distance":
         distances = np.abs(offsets)
     else:
@@ -117,11 +117,11 @@ def fire(
         if require_choice("activation", activation, FIREActivation) != "relu"
         else 0
     )
-    require_positive("threshold", threshold)
+    threshold = require_positive("threshold", threshold)
     w_1, b_1 = require_floats("hidden_weight", hidden_weight), hidden_bias
     w_2, b_2 = require_floats("out_weight", out_weight), out_bias
     b_1, b_2 = require_floats("hidden_bias", b_1), require_floats("out_bias", b_2)
-    shapes = (len(b_1), 1), (len(b_2), len(b_1))
+    shapes = (b_1.size, 1), (b_2.size, b_1.size)
     if (w_1.shape, w_2.shape) != shapes or b_1.ndim != 1 or b_2.ndim != 1:
         raise ValueError(
             "hidden_weight, hidden_bias, out_weight and out_bias must be [width, 1], "

@@ -4,8 +4,13 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import KERPLEScaling, require_choice
-from posedu.numpy._arrays import Positions, require_floats, require_positions
-from posedu.numpy.attention import Hooks, Tokens
+from posedu.numpy._arrays import (
+    Positions,
+    as_array,
+    require_floats,
+    require_positions,
+)
+from posedu.numpy.attention import Hooks, Tokens, require_bias
 
 Array = np.ndarray
 PerHead = Float[Array, "heads"]
@@ -63,7 +68,10 @@ def _positive(name: str, value: PerHead | float, t: Array) -> Array:
     ``value`` is one number, or ``[heads]``, which gets an axis of size 1 for each axis
     of ``t``. Other values raise a ``ValueError``, in which ``name`` names them.
     """
-    value = np.asarray(value, dtype=float)
+    value = as_array(name, value)
+    if value.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be real numbers, got dtype {value.dtype}")
+    value = value.astype(np.float64)
     if value.ndim > 1 or not (np.isfinite(value) & (value > 0)).all():
         raise ValueError(
             f"{name} must be positive and finite, one number or one for each head, "
@@ -78,9 +86,10 @@ def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
     ``value`` is one number, or ``[heads]``, which gets an axis of size 1 for each axis
     of the distances ``t``. ``name`` is the argument's name in error messages.
     """
-    if (np.asarray(value) > 2).any():
+    exponent = _positive(name, value, t)
+    if (exponent > 2).any():
         raise ValueError(f"{name} must be at most 2, got {value}")
-    return _positive(name, value, t)
+    return exponent
 
 
 def kerple_log(
@@ -117,6 +126,7 @@ def kerple_log(
         Parameters that hold no floats or are not one for each head, unknown
         ``scaling``.
     """
+    _require_same_heads(log_r1=log_r1, log_r2=log_r2, logit_r3=logit_r3)
     r1, r2 = _exp("log_r1", log_r1), _exp("log_r2", log_r2)
     r3 = 1.0 if logit_r3 is None else _exponents("logit_r3", logit_r3)
     require_choice("scaling", scaling, KERPLEScaling)
@@ -160,6 +170,9 @@ def kerple_power(
     TypeError, ValueError
         As :func:`kerple_log`; one of ``log_r3`` and ``logit_r4`` without the other.
     """
+    _require_same_heads(
+        log_r1=log_r1, logit_r2=logit_r2, log_r3=log_r3, logit_r4=logit_r4
+    )
     r1, r2 = _exp("log_r1", log_r1), _exponents("logit_r2", logit_r2)
     require_choice("scaling", scaling, KERPLEScaling)
 
@@ -176,9 +189,17 @@ def kerple_power(
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         weight = np.exp(kerple_power_bias(tokens.distances, r1=r3, r2=r4))
         products = tokens.q @ tokens.k.swapaxes(-1, -2) / np.sqrt(tokens.d)
-        return products * weight + bias(tokens)
+        return products * weight + require_bias(bias(tokens), products)
 
     return Hooks(logits=logits)
+
+
+def _require_same_heads(**parameters: PerHead | None) -> None:
+    """Raise unless all parameters that are given have one number for each head."""
+    given = {n: _per_head(n, p) for n, p in parameters.items() if p is not None}
+    if len({len(p) for p in given.values()}) > 1:
+        shapes = " and ".join(f"{n} {list(p.shape)}" for n, p in given.items())
+        raise ValueError(f"parameters must have one number for each head, got {shapes}")
 
 
 def _exp(name: str, logarithms: PerHead) -> PerHead:

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from posedu._arguments import require_buckets
+from posedu._arguments import T5Scale, require_buckets, require_choice
 from posedu.numpy._arrays import Positions, require_floats, require_positions
 from posedu.numpy.attention import Hooks, Tokens
 
@@ -69,12 +69,17 @@ def _starts(single: int, distance: int) -> list[int]:
 
 
 def t5(
-    *, table: Float[Array, "heads buckets"], bidirectional: bool, distance: int = 128
+    *,
+    table: Float[Array, "heads buckets"],
+    bidirectional: bool,
+    distance: int = 128,
+    scale: T5Scale = "one",
 ) -> Hooks:
     """Return the attention hooks of T5's bias.
 
-    The bias is a trained number for each head and bucket of :func:`t5_buckets`; logits
-    are not divided by √d (arXiv 1910.10683 §2.1).
+    The bias is a trained number for each head and bucket of :func:`t5_buckets`; it is
+    not divided by √d, and in T5 the products q · k are not either (arXiv 1910.10683
+    §2.1).
 
     Parameters
     ----------
@@ -82,6 +87,9 @@ def t5(
         The trained numbers, one for each head and bucket.
     bidirectional, distance
         See :func:`t5_buckets`.
+    scale
+        Factor of the products q · k. ``"one"``: 1 (T5, default). ``"root"``: 1/√d
+        (MPNet; x-transformers and GPT-NeoX, which add √d times the table).
 
     Returns
     -------
@@ -91,9 +99,11 @@ def t5(
     Raises
     ------
     TypeError, ValueError
-        As :func:`t5_buckets`; a table that holds no floats or has another shape.
+        As :func:`t5_buckets`; a table that holds no floats or has another shape;
+        unknown ``scale``.
     """
     table = require_floats("table", table)
+    require_choice("scale", scale, T5Scale)
     if table.ndim != 2:
         raise ValueError(f"table must be [heads, buckets], got {list(table.shape)}")
 
@@ -106,4 +116,4 @@ def t5(
         )
         return table[:, bucket]
 
-    return Hooks(scale=lambda d: 1.0, bias=bias)
+    return Hooks(scale=lambda d: 1.0 if scale == "one" else d**-0.5, bias=bias)

@@ -176,6 +176,8 @@ def cope(
     require_choice("gates", gates, CoPEGates)
     if (gates == "keys") != (gate_keys_weight is not None):
         raise ValueError("gate_keys_weight is for gates='keys' and needed there")
+    if gate_keys_weight is not None:
+        gate_keys_weight = require_floats("gate_keys_weight", gate_keys_weight)
 
     def scale(d: int) -> float:
         return 1.0 if scaling == "paper" else 1 / np.sqrt(d)
@@ -186,7 +188,13 @@ def cope(
         if gate_keys_weight is None:
             keys = tokens.v if gates == "values" else tokens.k
         else:
-            projected = require_input("cope", tokens) @ gate_keys_weight.T
+            x = require_input("cope", tokens)
+            if gate_keys_weight.shape != (len(q) * d, x.shape[1]):
+                raise ValueError(
+                    f"gate_keys_weight must be [{len(q) * d}, {x.shape[1]}], [heads · "
+                    f"d, d_model], got shape {list(gate_keys_weight.shape)}"
+                )
+            projected = x @ gate_keys_weight.T
             keys = projected.reshape(len(projected), len(q), d).swapaxes(0, 1)
         if keys.shape[-1] != d:
             raise ValueError(

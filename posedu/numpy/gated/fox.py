@@ -111,6 +111,8 @@ def fox(
     """
     require_choice("form", form, FoXForm)
     b = require_floats("gate_bias", gate_bias)
+    if b.ndim != 1:
+        raise ValueError(f"gate_bias must be [heads], got shape {list(b.shape)}")
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         x = require_input("fox", tokens)
@@ -161,41 +163,53 @@ def fox_pro(
     if (q_gain is None) != (k_gain is None):
         raise ValueError("q_gain and k_gain go together, got one of them")
     require_output_gate(output_gate, out_gate_weight is not None)
-    given = {name: array for name, array in locals().items() if array is not None}
-    given.pop("output_gate", None)
+    given = {
+        name: require_floats(name, array)
+        for name, array in locals().items()
+        if name != "output_gate" and not (array is None and name in _OPTIONAL)
+    }
     _require_block(given)
-    x = require_floats("x", x)
-    encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)
-    heads = len(encoding_gate_bias)
+    x, bias = given["x"], given["encoding_gate_bias"]
+    encoding = fox(gate_weight=given["encoding_gate_weight"], gate_bias=bias)
+    heads = len(bias)
 
     def by_head(weight: Array) -> Array:
         by_token = (x @ weight.T).reshape(len(x), heads, len(weight) // heads)
         return np.moveaxis(by_token, 1, 0)
 
-    q, k, v = by_head(q_weight), by_head(k_weight), by_head(v_weight)
-    if k_shift_weight is not None:
-        k = _shift(k, sigmoid(k_shift_weight @ x.T))
-    if v_shift_weight is not None:
-        v = _shift(v, sigmoid(v_shift_weight @ x.T))
-    if q_gain is not None and k_gain is not None:
-        q, k = rms_norm(q, q_gain, eps=1e-5), rms_norm(k, k_gain, eps=1e-5)
+    q, k, v = (by_head(given[f"{name}_weight"]) for name in "qkv")
+    if "k_shift_weight" in given:
+        k = _shift(k, sigmoid(given["k_shift_weight"] @ x.T))
+    if "v_shift_weight" in given:
+        v = _shift(v, sigmoid(given["v_shift_weight"] @ x.T))
+    if "q_gain" in given:
+        q, k = (
+            rms_norm(t, given[name], eps=1e-5)
+            for t, name in ((q, "q_gain"), (k, "k_gain"))
+        )
     out = attend(q, k, v, encoding, x=x)
-    if o_gain is not None:
-        out = rms_norm(out, o_gain, eps=1e-6)
-    out = np.moveaxis(out, 0, 1).reshape(len(x), len(o_weight.T))
-    if out_gate_weight is not None:
-        gate = x @ out_gate_weight.T
+    if "o_gain" in given:
+        out = rms_norm(out, given["o_gain"], eps=1e-6)
+    out = np.moveaxis(out, 0, 1).reshape(x.shape)
+    if "out_gate_weight" in given:
+        gate = x @ given["out_gate_weight"].T
         out = out * sigmoid(gate) * (gate if output_gate == "silu" else 1)
-    return out @ o_weight.T
+    return out @ given["o_weight"].T
+
+
+_OPTIONAL = (
+    *("k_shift_weight", "v_shift_weight", "q_gain", "k_gain", "o_gain"),
+    "out_gate_weight",
+)
 
 
 def _require_block(given: dict[str, Array]) -> None:
-    """Raise unless the arrays of :func:`fox_pro` are floats of shapes that fit.
+    """Raise unless the arrays of :func:`fox_pro` have shapes that fit.
 
     ``given`` holds the arrays by their names; the sizes are those of ``x`` and
     ``encoding_gate_bias``.
     """
-    x, b = np.shape(given["x"]), np.shape(given["encoding_gate_bias"])
+    x, b = given["x"].shape, given["encoding_gate_bias"].shape
     if len(x) != 2 or len(b) != 1 or not b[0] or x[1] % b[0]:
         raise ValueError(
             "x must be [tokens, d_model] and encoding_gate_bias [heads], with d_model "
@@ -211,10 +225,10 @@ def _require_block(given: dict[str, Array]) -> None:
             needed = (d_model, d_model)
         else:
             continue
-        if np.shape(require_floats(name, array)) != needed:
+        if array.shape != needed:
             raise ValueError(
                 f"{name} must be {list(needed)} for {heads} heads and x of shape "
-                f"{list(x)}, got shape {list(np.shape(array))}"
+                f"{list(x)}, got shape {list(array.shape)}"
             )
 
 
@@ -259,5 +273,5 @@ def constant_gate_bias(
     """
     require_dimension("heads", heads, 1)
     require_times(shortest, longest)
-    rate = 1 / np.geomspace(shortest, longest, heads)
+    rate = 1 / np.geomspace(float(shortest), float(longest), heads)
     return -(rate + np.log1p(-np.exp(-rate)))

@@ -2,7 +2,7 @@
 
 from posedu.numpy.relative.deberta import deberta, deberta_rows
 from posedu.numpy.relative.inkling import inkling, log_temperature
-from posedu.numpy.relative.music_transformer import music_transformer, skew
+from posedu.numpy.relative.music_transformer import music_transformer, skew, unskew
 from posedu.numpy.relative.shaw import shaw, shaw_rows
 from posedu.numpy.relative.transformer_xl import transformer_xl
 from posedu.numpy.relative.tupe import tupe
@@ -18,4 +18,5 @@ __all__ = [
     "skew",
     "transformer_xl",
     "tupe",
+    "unskew",
 ]

@@ -35,7 +35,8 @@ def log_temperature(
     require_temperature(floor, alpha)
     if floor is None:
         return np.ones_like(positions)
-    return np.asarray(1 + alpha * np.log(np.maximum(1, (positions + 1) / floor)))
+    growth = np.log(np.maximum(1, (positions + 1) / float(floor)))
+    return np.asarray(1 + float(alpha) * growth)
 
 
 def inkling(
@@ -105,7 +106,7 @@ def inkling(
             f"{list(weight.shape)}"
         )
     shift = 0.0 if r_proj_bias is None else require_floats("r_proj_bias", r_proj_bias)
-    if np.shape(shift) not in ((), weight.shape[:1]):
+    if r_proj_bias is not None and np.shape(shift) != weight.shape[:1]:
         raise ValueError(
             f"r_proj_bias must be [{len(weight)}], got shape {list(np.shape(shift))}"
         )

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from posedu._arguments import BeyondOffsets, require_choice
+from posedu._arguments import BeyondOffsets, require_choice, require_count
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.relative.offset_table import (
@@ -18,27 +18,74 @@ Array = np.ndarray
 
 
 def skew(
-    products: Float[Array, "*heads tokens tokens"],
-) -> Float[Array, "*heads tokens tokens"]:
+    products: Float[Array, "*heads queries offsets"], keys: int | None = None
+) -> Float[Array, "*heads queries keys"]:
     """Rearrange products by query and offset into products by query and key.
 
-    Pad a column on the left, reshape, drop the first row (arXiv 1809.04281 §3.4.1).
-    Column c is the offset tokens − 1 − c. Numbers above the diagonal are meaningless: a
-    zero, then numbers of the next row. Equation ``def-skew``.
+    Pad a column on the left, drop the first numbers, as many as queries, and reshape
+    (arXiv 1809.04281 §3.4.1, for as many queries as keys). Equation ``def-skew``.
+
+    Parameters
+    ----------
+    products
+        Column c is the offset keys − 1 − c. If the columns end at offset 0, numbers
+        above the diagonal are meaningless: a zero, then numbers of the next row. With
+        the offsets down to 1 − queries all numbers are right.
+    keys
+        Number of keys; the last query belongs to the last key. Default: as many as
+        columns.
 
     Raises
     ------
     TypeError, ValueError
-        An array that holds no floats or is not square.
+        An array that holds no floats or has fewer columns than keys.
     """
     products = require_floats("products", products)
-    if products.ndim < 2 or products.shape[-1] != products.shape[-2]:
+    if products.ndim < 2:
         raise ValueError(
-            f"products must be [..., tokens, tokens], got shape {list(products.shape)}"
+            f"products must be [..., queries, offsets], got shape "
+            f"{list(products.shape)}"
         )
-    *heads, n, _ = products.shape
-    padded = np.concatenate((np.zeros((*heads, n, 1)), products), axis=-1)
-    return padded.reshape(*heads, n + 1, n)[..., 1:, :]
+    *heads, queries, offsets = products.shape
+    keys = offsets if keys is None else require_count("keys", keys)
+    if keys > offsets:
+        raise ValueError(f"{keys} keys need as many offsets, got {offsets}")
+    padded = np.concatenate((np.zeros((*heads, queries, 1)), products), axis=-1)
+    flat = padded.reshape(*heads, -1)[..., queries:]
+    return flat.reshape(*heads, queries, offsets)[..., :keys]
+
+
+def unskew(
+    weights: Float[Array, "*heads queries keys"], future: int
+) -> Float[Array, "*heads queries offsets"]:
+    """Rearrange numbers by query and key into numbers by query and offset: undo skew.
+
+    Parameters
+    ----------
+    weights
+        Numbers by query and key; the last query belongs to the last key.
+    future
+        The size of the smallest offset, so that the columns are the offsets keys − 1,
+        …, −future. Numbers of smaller offsets are dropped.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An array that holds no floats, a negative ``future``.
+    """
+    weights = require_floats("weights", weights)
+    if weights.ndim < 2:
+        raise ValueError(
+            f"weights must be [..., queries, keys], got shape {list(weights.shape)}"
+        )
+    *heads, queries, keys = weights.shape
+    offsets = keys + require_count("future", future)
+    found = np.zeros((*heads, queries, offsets))
+    for i in range(queries):
+        start = queries - 1 - i
+        row = weights[..., i, : max(offsets - start, 0)]
+        found[..., i, start : start + row.shape[-1]] = row
+    return found
 
 
 def music_transformer(

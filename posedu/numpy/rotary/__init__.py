@@ -10,6 +10,7 @@ from posedu.numpy.rotary.comrope import (
     comrope_ap,
     comrope_ld,
     ld_generators,
+    perturb,
 )
 from posedu.numpy.rotary.fope import (
     fope,
@@ -117,6 +118,7 @@ __all__ = [
     "ntk_dynamic",
     "p_rope",
     "pairs",
+    "perturb",
     "pi",
     "pope",
     "rerotation",

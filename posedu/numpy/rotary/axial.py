@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import AxisOrder, Layout, require_choice, require_dimension
-from posedu.numpy._arrays import Positions, require_floats
+from posedu.numpy._arrays import Positions, require_vectors
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary.mixed import mixed
 
@@ -61,6 +61,6 @@ def axial(
     each pair depends on one axis. For arguments and errors see these two
     functions. Equation ``def-axial``.
     """
-    x = require_floats("x", x)
+    x = require_vectors("x", x)
     f = axial_frequencies(x.shape[-1], order=order, base=base, axes=axes)
     return mixed(x, positions, frequencies=f, layout=layout)

@@ -1,10 +1,19 @@
 """ComRoPE: rotations by matrix exponentials of skew generators that commute."""
 
+from statistics import NormalDist
+
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import require_block, require_dimension
-from posedu.numpy._arrays import Positions, require_floats
+from posedu._arguments import (
+    ComRoPENoise,
+    require_block,
+    require_choice,
+    require_dimension,
+    require_not_negative,
+)
+from posedu.numpy._arrays import Positions, require_floats, require_positions
+from posedu.numpy.absolute.cape import require_rng
 from posedu.numpy.rotary.generators import require_block_size, rotate_by_generators
 
 Array = np.ndarray
@@ -139,3 +148,59 @@ def _skew_part(
         )
     require_block(matrices.shape[-1])
     return matrices - matrices.swapaxes(-1, -2)
+
+
+def perturb(
+    positions: Float[Array, "*rows axes"],
+    *,
+    rng: np.random.Generator,
+    patch: float | tuple[float, ...],
+    intensity: float,
+    rule: ComRoPENoise,
+) -> Float[Array, "*rows axes"]:
+    """Perturb coordinates within their patch, for training (arXiv 2506.03737).
+
+    Parameters
+    ----------
+    positions
+        Patch centers, floating.
+    rng
+        The source of randomness.
+    patch
+        The side of a patch in the units of ``positions``: one number, or one for each
+        axis.
+    intensity
+        The paper's σ ≥ 0; 0 changes nothing.
+    rule
+        ``"paper"``: normal with deviation σ · patch, truncated to the patch.
+        ``"code"``: normal with deviation σ/2 · patch, clamped to the patch.
+
+    Returns
+    -------
+    float64 array of the shape of ``positions``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions that are not finite floats, an ``intensity`` that is negative or not
+        finite, unknown ``rule``, a ``patch`` for another number of axes.
+    """
+    require_rng(rng)
+    centers = require_positions(require_floats("positions", positions), "positions")
+    require_not_negative("intensity", intensity)
+    side = require_positions(patch, "patch")
+    if side.ndim > 1 or side.size not in (1, *centers.shape[-1:]):
+        raise ValueError(
+            f"patch must be one number or one for each axis, got {patch} for positions "
+            f"of shape {list(centers.shape)}"
+        )
+    require_choice("rule", rule, ComRoPENoise)
+    if intensity == 0:
+        return centers.copy()
+    if rule == "code":
+        noise = rng.normal(0.0, intensity / 2, centers.shape).clip(-0.5, 0.5)
+        return centers + noise * side
+    normal = NormalDist(0.0, intensity)
+    share = rng.uniform(normal.cdf(-0.5), normal.cdf(0.5), centers.shape)
+    drawn = np.reshape([normal.inv_cdf(p) for p in share.ravel()], centers.shape)
+    return centers + drawn.clip(-0.5, 0.5) * side

@@ -19,6 +19,7 @@ from posedu.numpy._arrays import (
     align_positions,
     require_floats,
     require_positions,
+    require_vectors,
 )
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
@@ -183,7 +184,7 @@ def fope(
     TypeError, ValueError
         As :func:`fope_table`; shapes that do not match; positions not finite.
     """
-    x = require_floats("x", x)
+    x = require_vectors("x", x)
     a, b = pairs(x.shape[-1], layout=layout)
     cos, sin = _table_for(
         x,

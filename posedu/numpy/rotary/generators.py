@@ -10,6 +10,8 @@ from posedu._renamed import renamed_names
 from posedu.numpy._arrays import (
     Positions,
     align_positions,
+    as_array,
+    require_exact_angles,
     require_floats,
     require_positions,
 )
@@ -54,7 +56,8 @@ def rotations(
     Raises
     ------
     TypeError, ValueError
-        Generators that are not skew, shapes that do not match, positions not finite.
+        Generators that are not skew, shapes that do not match, positions not finite,
+        an exponent Σ_k x_k A_k whose norm is above 2²⁹.
     """
     generators = require_generators(generators)
     positions = require_positions(positions)
@@ -64,6 +67,8 @@ def rotations(
             f"positions must be [..., tokens, {axes}], got {list(positions.shape)}"
         )
     sums = np.einsum("...tk,...kmij->...tmij", positions, generators)
+    norms = np.linalg.norm(sums, axis=(-2, -1))
+    require_exact_angles("norms of exponents", norms)
     # The two triangles may be rounded differently
     return exponential((sums - sums.swapaxes(-1, -2)) / 2)
 
@@ -118,10 +123,9 @@ def require_block_size(block: int, blocks: Float[Array, "*shape"]) -> None:
     ``blocks`` is an array whose last two axes are those of a matrix.
     """
     block = require_dimension("block", block, 1)
-    if np.shape(blocks)[-2:] != (block, block):
-        raise ValueError(
-            f"blocks must be {block} × {block}, got shape {list(np.shape(blocks))}"
-        )
+    shape = as_array("blocks", blocks).shape
+    if shape[-2:] != (block, block):
+        raise ValueError(f"blocks must be {block} × {block}, got shape {list(shape)}")
 
 
 def rotate_blocks(

@@ -9,7 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import require_image_dim
-from posedu.numpy._arrays import Positions, align_positions, require_positions
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_floats,
+    require_positions,
+)
 from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.generators import skew
 from posedu.numpy.rotary.mixed import mixed
@@ -51,7 +56,15 @@ def camera_matrix(poses: Positions) -> Float[Array, "*rows 4 4"]:
 def inverse_camera_matrix(
     matrices: Float[Array, "*rows 4 4"],
 ) -> Float[Array, "*rows 4 4"]:
-    """The inverse ((Rᵀ, −Rᵀ t), (0, 1)) of each camera matrix ((R, t), (0, 1))."""
+    """The inverse ((Rᵀ, −Rᵀ t), (0, 1)) of each camera matrix ((R, t), (0, 1)).
+
+    Matrices that are no floats, or not 4 × 4, are refused.
+    """
+    matrices = require_floats("matrices", matrices)
+    if matrices.shape[-2:] != (4, 4):
+        raise ValueError(
+            f"matrices must be [..., 4, 4], got shape {list(matrices.shape)}"
+        )
     inverse = np.zeros_like(matrices)
     back = matrices[..., :3, :3].swapaxes(-1, -2)
     inverse[..., :3, :3] = back
@@ -66,7 +79,7 @@ def image_frequencies(image_dim: int) -> Float[Array, "pairs 2"]:
     ``image_dim`` is the number of features that the image coordinates (u, v) transform,
     a multiple of 4; there is a vector for each pair of them.
     """
-    octaves = 2 * np.pi * 2.0 ** -np.arange(image_dim // 4)
+    octaves = 2 * np.pi * 2.0 ** -np.arange(require_image_dim(image_dim) // 4)
     return np.kron(np.eye(2), octaves[:, None])
 
 

@@ -89,7 +89,7 @@ def longrope_attention_factor(factor: float, *, trained: float) -> float:
     TypeError, ValueError
         A ``factor`` that is not above 0, a ``trained`` that is not above 1.
     """
-    require_positive("factor", factor)
+    factor = require_positive("factor", factor)
     if require_positive("trained", trained) <= 1:
         raise ValueError(f"trained must be above 1, got {trained}")
     return math.sqrt(1 + math.log(max(factor, 1)) / math.log(trained))

@@ -10,6 +10,7 @@ from posedu._arguments import (
     SectionOrder,
     TextStart,
     require_choice,
+    require_dimension,
     require_parts,
     require_sections,
 )
@@ -106,7 +107,7 @@ def m_rope(
     Raises
     ------
     TypeError, ValueError
-        As :func:`m_rope_axes` and :func:`mixed`; more sections than pairs.
+        As :func:`m_rope_axes` and :func:`mixed`; more sections than pairs; an odd d.
     """
     x = require_floats("x", x)
     f = m_rope_frequencies(sections, order=order, base=base)
@@ -116,6 +117,7 @@ def m_rope(
             f"x must be [..., tokens, d] with d at least {width} for sections of "
             f"{len(f)} pairs, got shape {list(x.shape)}"
         )
+    require_dimension("d", x.shape[-1])
     require_choice("layout", layout, Layout)
     align_positions(positions, x, len(sections))
     y = x.copy()

@@ -4,7 +4,13 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import Layout, require_choice
-from posedu.numpy._arrays import Positions, align_positions, require_floats
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_exact_angles,
+    require_floats,
+    require_vectors,
+)
 from posedu.numpy.rotary.grid import for_heads_of
 from posedu.numpy.rotary.rope import pairs
 
@@ -44,9 +50,9 @@ def mixed(
     ------
     TypeError, ValueError
         Shapes that do not match; ``x`` or ``frequencies`` not floating; unknown
-        ``layout``; positions not finite.
+        ``layout``; positions not finite; angles above 2²⁹.
     """
-    x = require_floats("x", x)
+    x = require_vectors("x", x)
     f = require_floats("frequencies", frequencies)
     a, b = pairs(x.shape[-1], layout=require_choice("layout", layout, Layout))
     if f.ndim not in (2, 3) or f.shape[-2] != len(a):
@@ -56,6 +62,7 @@ def mixed(
         )
     f = for_heads_of(x, f, 2)
     angle = align_positions(positions, x, f.shape[-1]) @ f.swapaxes(-1, -2)
+    require_exact_angles("angles", angle)
     y = np.empty_like(x)
     y[..., a] = x[..., a] * np.cos(angle) - x[..., b] * np.sin(angle)
     y[..., b] = x[..., a] * np.sin(angle) + x[..., b] * np.cos(angle)

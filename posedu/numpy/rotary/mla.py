@@ -61,8 +61,11 @@ def mla(
         Arrays that hold no floats, shapes that do not match, an odd number of features
         for RoPE, unknown ``layout``.
     """
-    given = {name: value for name, value in locals().items() if value is not None}
-    arrays = {n: require_floats(n, a) for n, a in given.items() if n in _ARRAYS}
+    arrays = {
+        name: require_floats(name, array)
+        for name, array in locals().items()
+        if name in _ARRAYS or (name in _OPTIONAL and array is not None)
+    }
     r, d = _require_shapes(arrays, require_dimension("heads", heads, 1))
     x = arrays["x"]
 
@@ -96,14 +99,14 @@ def mla(
         return q, k
 
     out = attend(q, k, v, Hooks(rotate=rotate), positions=positions)
-    out = np.moveaxis(out, 0, 1).reshape(len(x), len(v_up_weight))
+    out = np.moveaxis(out, 0, 1).reshape(len(x), len(arrays["v_up_weight"]))
     return out @ arrays["o_weight"].T
 
 
 _ARRAYS = (
     *("x", "q_weight", "kv_down_weight", "k_up_weight", "v_up_weight", "o_weight"),
-    *("q_down_weight", "q_gain", "kv_gain"),
 )
+_OPTIONAL = "q_down_weight", "q_gain", "kv_gain"
 
 
 def rms_norm(

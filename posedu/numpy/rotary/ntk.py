@@ -37,7 +37,7 @@ def ntk(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "p
         is not above 0 or not finite.
     """
     omega = require_frequencies(frequencies)
-    require_positive("factor", factor)
+    factor = require_positive("factor", factor)
     p, last = np.arange(len(omega)), max(len(omega) - 1, 1)
     return require_scaled(omega * factor ** (-p / last))
 
@@ -70,7 +70,7 @@ def ntk_dynamic(
     TypeError, ValueError
         As :func:`ntk`; lengths that are not positive integers.
     """
-    require_positive("factor", factor)
+    factor = require_positive("factor", factor)
     require_dimension("trained", trained, 1)
     require_dimension("length", length, 1)
     longer = max(length, trained) / trained

@@ -35,5 +35,5 @@ def pi(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pa
         Frequencies that are not floating or not finite; a ``factor`` that is not above
         0 or not finite.
     """
-    require_positive("factor", factor)
+    factor = require_positive("factor", factor)
     return require_scaled(require_frequencies(frequencies) / factor)

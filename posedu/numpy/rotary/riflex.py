@@ -42,6 +42,6 @@ def riflex(
     """
     omega = require_frequencies(frequencies).copy()
     require_pair("pair", pair, len(omega))
-    require_positive("tested", tested)
+    tested = require_positive("tested", tested)
     omega[pair] = 2 * np.pi * require_positive("turns", turns) / tested
     return require_scaled(omega)

@@ -23,6 +23,7 @@ from posedu.numpy._arrays import (
     require_floats,
     require_position,
     require_positions,
+    require_vectors,
 )
 from posedu.numpy.frequencies import frequencies as geometric
 
@@ -125,7 +126,7 @@ def rope(
         As :func:`rotation`; ``x`` not floating; shapes that do not match; frequencies
         or an attention factor that are not finite.
     """
-    x = require_floats("x", x)
+    x = require_vectors("x", x)
     if frequencies is not None:
         frequencies = require_positions(frequencies, "frequencies")
         if frequencies.ndim != 1:
@@ -194,6 +195,7 @@ def rope_complex(
     Equation ``def-rope-complex``. Arguments and errors as :func:`rope`; the pairs are
     returned as complex numbers.
     """
+    x = require_vectors("x", x)
     z = to_complex(x, layout=layout)
     omega = geometric(x.shape[-1], base=base)
     return z * np.exp(1j * align_positions(positions, x)[..., None] * omega)

@@ -4,7 +4,12 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import STRINGForm, require_choice
-from posedu.numpy._arrays import Positions, align_positions, require_floats
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_exact_angles,
+    require_floats,
+)
 from posedu.numpy.rotary.generators import skew
 from posedu.numpy.rotary.grid import for_heads_of
 from posedu.numpy.rotary.mixed import mixed
@@ -129,6 +134,7 @@ def string(
     _require_features(x, d)
     f = circulant_frequencies(c)[..., :-1, :]
     angle = align_positions(positions, x, axes) @ f.swapaxes(-1, -2)
+    require_exact_angles("angles", angle)
     n, m = np.arange(d), np.arange(1, d // 2)
     waves = np.cos(2 * np.pi / d * np.outer(n, m) - angle[..., None, :]).sum(-1)
     column = (1 + (-1.0) ** n + 2 * waves) / d

@@ -70,7 +70,7 @@ def xpos(
         at = require_numbers(positions)
         scales = xpos_scales(q.shape[-1], gamma=gamma)
         exponents = (at - center) / scale_base
-        farthest = math.log(np.finfo(np.float64).tiny) / math.log(scales[0])
+        farthest = -math.log(np.finfo(np.float64).tiny) / math.log1p(1 / gamma)
         if (np.abs(exponents) > farthest).any():
             raise ValueError(
                 f"positions must be within {farthest * scale_base:.0f} of the center "

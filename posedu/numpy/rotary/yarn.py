@@ -68,8 +68,8 @@ def yarn(
         index also frequencies that do not fall by a constant ratio; numbers that are
         not above 0; ``slow`` above ``fast``; an unknown ``ramp``.
     """
-    require_positive("factor", factor)
-    require_positive("trained", trained)
+    factor = require_positive("factor", factor)
+    trained = require_positive("trained", trained)
     require_order("slow", slow, "fast", fast)
     require_bool("truncate", truncate)
     if require_choice("ramp", ramp, YaRNRamp) == "turns":

@@ -69,9 +69,9 @@ def log_n_temperature(
             f"positions must be one number for each token, got shape {list(at.shape)}"
         )
     n = np.maximum(at.astype(np.float64) + index_from, 0)
-    if growth == "learned":
+    if slope is not None and offset is not None:
         s, b = (
-            require_floats(name, np.asarray(array))
+            require_floats(name, array)
             for name, array in (("slope", slope), ("offset", offset))
         )
         if s.ndim != 1 or b.shape != s.shape:

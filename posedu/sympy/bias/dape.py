@@ -41,9 +41,9 @@ def dape(
     ``hidden_weight`` has a matrix ``[channels, kernel]`` for each hidden unit,
     ``out_weight`` a matrix ``[width, kernel]`` for each head: the channels are the
     heads of logits and biases, the kernel is the number of neighboring keys that are
-    read. ``edges`` is the rule for the second layer's input at masked keys, and
-    ``over_…`` are the keywords of ``over`` if it is given by name. Equation
-    ``def-dape``. See :func:`posedu.numpy.bias.dape`.
+    read, counted among the keys that a query may attend to. ``edges`` is the rule for
+    the second layer's input at masked keys, and ``over_…`` are the keywords of ``over``
+    if it is given by name. Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
     """
     w_1 = [matrix("hidden_weight", m) for m in hidden_weight]
     w_2 = [matrix("out_weight", m) for m in out_weight]
@@ -56,17 +56,23 @@ def dape(
     def logits(tokens: Tokens) -> Heads:
         s = logits_of(tokens, Hooks(scale=below.scale))
         b = () if below.bias is None else below.bias(tokens)
+        orders = [_order(keys, i, s[0].cols) for i, keys in enumerate(tokens.visible)]
 
-        def hidden(i: int, j: int) -> list[sp.Expr]:
-            later = edges == "code" and j > i
-            if j not in tokens.visible[i] and not later:
+        def hidden(i: int, place: int) -> list[sp.Expr]:
+            visible, order = tokens.visible[i], orders[i]
+            inside = 0 <= place < len(order)
+            later = edges == "code" or (edges == "published" and inside)
+            seen = inside and order[place] in visible
+            if not seen and not (later and place > i):
                 return [sp.S.Zero] * len(w_1)
-            read = [_row(t, tokens.visible[i], i, j, reach) for t in (*s, *b)]
+            places = range(place - reach, place + reach + 1)
+            read = [_row(t, visible, i, order, places) for t in (*s, *b)]
             z = [_sum(w, read) + c for w, c in zip(w_1, b_1, strict=True)]
             return [sp.Max(t, t / 100) for t in z]
 
         def refined(i: int, j: int) -> list[sp.Expr]:
-            near = [hidden(i, t) for t in range(j - reach, j + reach + 1)]
+            place = orders[i].index(j)
+            near = [hidden(i, t) for t in range(place - reach, place + reach + 1)]
             read = list(map(list, zip(*near, strict=True)))
             return [_sum(w, read) + c for w, c in zip(w_2, b_2, strict=True)]
 
@@ -85,7 +91,7 @@ def dape(
     return Hooks(
         logits=logits,
         heads=len(w_2),
-        needs_causal=below.needs_causal or edges == "code",
+        needs_causal=below.needs_causal or edges in ("code", "published"),
     )
 
 
@@ -98,16 +104,27 @@ def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -
     return _BIASES[over](**given)
 
 
-def _row(t: sp.Matrix, visible: Sequence[int], i: int, j: int, reach: int) -> list:
-    """Return query i's entries of ``t`` at keys near j, 0 where a key is hidden.
+def _order(visible: Sequence[int], i: int, keys: int) -> list[int]:
+    """Return all keys in an order in which those that query i sees are neighbors.
 
-    ``t`` is a matrix of logits or biases, a row for each query. The keys are those from
-    j − ``reach`` to j + ``reach``; ``visible`` are the keys that query i may attend to.
+    Hidden keys up to the query's own come first, hidden later keys last. ``visible``
+    are the keys that query i may attend to, ``keys`` is the number of all keys.
     """
-    return [
-        t[i, n] if n in visible and t[i, n] != -sp.oo else sp.S.Zero
-        for n in range(j - reach, j + reach + 1)
-    ]
+    hidden = [n for n in range(keys) if n not in visible]
+    before, after = ([n for n in hidden if (n > i) == later] for later in (False, True))
+    return [*before, *visible, *after]
+
+
+def _row(
+    t: sp.Matrix, visible: Sequence[int], i: int, order: Sequence[int], places: range
+) -> list[sp.Expr]:
+    """Return query i's entries of ``t`` at places of ``order``, 0 for hidden keys.
+
+    ``t`` is a matrix of logits or biases, a row for each query, ``order`` is that of
+    :func:`_order`; ``visible`` are the keys that query i may attend to.
+    """
+    keys = [order[n] if 0 <= n < len(order) else None for n in places]
+    return [t[i, n] if n in visible and t[i, n] != -sp.oo else sp.S.Zero for n in keys]
 
 
 def _sum(weights: sp.Matrix, read: Sequence[Sequence[sp.Expr]]) -> sp.Expr:

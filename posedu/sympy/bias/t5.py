@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from posedu._arguments import require_buckets
+from posedu._arguments import T5Scale, require_buckets, require_choice
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 
@@ -25,14 +25,22 @@ def t5_bucket(
     return n + 2 * e if bidirectional and offset < 0 else n
 
 
-def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Hooks:
+def t5(
+    *,
+    table: sp.Matrix,
+    bidirectional: bool,
+    distance: int = 128,
+    scale: T5Scale = "one",
+) -> Hooks:
     """Return the hooks of T5's bias, the functions by which it acts on attention.
 
     The bias is the number in ``table``, ``[heads, buckets]``, for the head and for
     :func:`t5_bucket` of the offset, with ``bidirectional`` and ``distance`` as there.
-    Equation ``def-t5``. See :func:`posedu.numpy.bias.t5`.
+    Products q · k are multiplied by 1, or by 1/√d for ``scale="root"``. Equation
+    ``def-t5``. See :func:`posedu.numpy.bias.t5`.
     """
     table = matrix("table", table)
+    require_choice("scale", scale, T5Scale)
     options = dict(bidirectional=bidirectional, buckets=table.cols, distance=distance)
 
     def bias(tokens: Tokens) -> Heads:
@@ -41,4 +49,6 @@ def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Hooks:
             bucket.applyfunc(lambda b, h=h: table[h, b]) for h in range(table.rows)
         )
 
-    return Hooks(scale=lambda d: sp.S.One, bias=bias)
+    return Hooks(
+        scale=lambda d: sp.S.One if scale == "one" else 1 / sp.sqrt(d), bias=bias
+    )

@@ -1,5 +1,7 @@
 """CAPE: augmented positions, shifted, jittered and scaled anew for every sequence."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

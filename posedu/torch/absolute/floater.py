@@ -1,5 +1,7 @@
 """FLOATER: position vectors that follow a neural ODE."""
 
+from __future__ import annotations
+
 import math
 from typing import TYPE_CHECKING
 

@@ -1,5 +1,7 @@
 """Fourier features as modules, with fixed random or with trained frequencies."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +29,7 @@ from posedu.torch._tensors import (
     from_list,
     in_float64,
     require_all_finite,
+    require_exact_angles,
     require_float_dtype,
     require_floats,
     require_positions,
@@ -48,9 +51,9 @@ class FourierFeatures(Encoding):
     """Base class of Fourier features, whose frequencies no cast of the module rounds.
 
     Angles, features and encodings are float64, rounded once to the dtype of the input
-    vectors. A subclass registers ``frequencies``, ``[pairs]`` for positions that are
-    numbers or ``[pairs, axes of a group]``, and defines ``_encode``, which makes the
-    vectors to add from the features.
+    vectors. Angles above 2²⁹ are refused on a CPU. A subclass registers
+    ``frequencies``, ``[pairs]`` for positions that are numbers or ``[pairs, axes of a
+    group]``, and defines ``_encode``, which makes the vectors to add from the features.
     """
 
     d_model: int
@@ -159,6 +162,7 @@ class FourierFeatures(Encoding):
         if self.groups > 1:
             at = at.unflatten(-1, (self.groups, -1))
         angle = at[..., None] * f if f.ndim == 1 else at @ f.mT
+        require_exact_angles("angles", angle)
         waves = [angle.cos(), angle.sin()]
         if self.amplitude != "one":
             n = len(f) if self.amplitude == "pairs" else 2 * len(f)
@@ -377,7 +381,7 @@ def drawn_or_given(
     """
     own = () if axes is None else (require_dimension("axes", axes, 1),)
     if sigma is not None and frequencies is None:
-        require_not_negative("sigma", sigma)
+        sigma = require_not_negative("sigma", sigma)
         return seeded_normal((pairs, *own), sigma, require_seed(seed))
     if sigma is None and frequencies is not None:
         given = as_real_tensor("frequencies", frequencies)

@@ -1,5 +1,7 @@
 """Absolute embeddings: a table with a vector for each position, learned or random."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -135,7 +137,7 @@ class Trained(Table):
         table: Float[Tensor, "tokens d_model"] | None = None,
     ):
         super().__init__(d_model, tokens, beyond)
-        require_not_negative("std", std)
+        std = require_not_negative("std", std)
         if table is None:
             table = std * torch.randn(tokens, d_model)
         require_shape("table", table, (tokens, d_model))
@@ -211,7 +213,7 @@ class Random(Table):
 
     def __init__(self, d_model: int, tokens: int, *, std: float = 1.0, seed: int = 0):
         super().__init__(d_model, tokens, "raise")
-        require_not_negative("std", std)
+        std = require_not_negative("std", std)
         rows = seeded_normal((tokens, d_model), std, require_seed(seed))
         self.register_buffer("table", rows.to(torch.get_default_dtype()))
 
@@ -267,7 +269,7 @@ class BERTInput(nn.Module):
             kinds = require_dimension("segments", segments, 1)
             std = require_not_negative("std", std)
             self.segment_table = nn.Parameter(std * torch.randn(kinds, width))
-        require_positive("epsilon", epsilon)
+        epsilon = require_positive("epsilon", epsilon)
         has_norm = require_bool("norm", norm)
         self.norm = nn.LayerNorm(width, eps=epsilon) if has_norm else None
 

@@ -1,5 +1,7 @@
 """PoSE: positions in two chunks with a random skip between them, in training."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

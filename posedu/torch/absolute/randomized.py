@@ -1,5 +1,7 @@
 """Randomized positions: an ordered sample of a range longer than the sequence."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

@@ -1,5 +1,7 @@
 """Base class of augmented and randomized positions, sampled in each forward call."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

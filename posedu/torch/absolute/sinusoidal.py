@@ -1,5 +1,7 @@
 """Sinusoidal encodings, added to the input, as a PyTorch module."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor

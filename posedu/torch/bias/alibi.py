@@ -1,74 +1,117 @@
 """ALiBi: a linear bias of the distance, with a slope for each head."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
+from torch import Tensor, nn
 from torch.types import Device
 
-from posedu._arguments import ALiBiSides, ALiBiSlopes, require_choice, require_dimension
+from posedu._arguments import (
+    ALiBiSides,
+    ALiBiSlopes,
+    require_bool,
+    require_choice,
+    require_default_bias_max,
+    require_dimension,
+    require_positive,
+)
+from posedu.torch._tensors import require_shape
 from posedu.torch.bias.distance import ByDistance
 from posedu.torch.encoding import Tokens
 
 
 def alibi_slopes(
-    heads: int, *, slopes: ALiBiSlopes, device: Device = None
+    heads: int,
+    *,
+    slopes: ALiBiSlopes,
+    bias_max: float = 8.0,
+    device: Device = None,
 ) -> Float[Tensor, "heads"]:
     """Return ALiBi's slope m_h of each head, in float64. Equation ``def-alibi-slopes``.
 
     A head's bias is −m_h times query position minus key position. See
-    :func:`posedu.numpy.bias.alibi_slopes`, which explains the two values of ``slopes``.
+    :func:`posedu.numpy.bias.alibi_slopes`, which explains ``slopes`` and ``bias_max``.
     """
     require_dimension("heads", heads, 1)
     require_choice("slopes", slopes, ALiBiSlopes)
+    bias_max = require_positive("bias_max", bias_max)
     power = heads if slopes == "geometric" else 1 << (heads.bit_length() - 1)
     steps = torch.arange(1, power + 1, dtype=torch.float64, device=device)
     between = (2 * steps - 1) / 2
-    return torch.exp2(-8 / power * torch.cat((steps, between[: heads - power])))
+    return torch.exp2(-bias_max / power * torch.cat((steps, between[: heads - power])))
 
 
 class ALiBi(ByDistance):
     """Attention with linear biases (arXiv 2108.12409): logits less m_h (i − j).
 
-    m_h is the slope of head h, i the query position, j the key position. No parameters,
-    no maximal length. Equation ``def-alibi``.
+    m_h is the slope of head h, i the query position, j the key position. No trained
+    parameters unless ``trained``, no maximal length. Equation ``def-alibi``.
 
     Parameters
     ----------
     heads
         Query heads.
     slopes
-        Rule for a number of heads that is no power of two: ``"authors"`` or
-        ``"geometric"``; see
-        :func:`posedu.numpy.bias.alibi_slopes`.
+        The slope of each head. ``"authors"`` or ``"geometric"``: the paper's, by one of
+        two rules for a number of heads that is no power of two; see
+        :func:`posedu.numpy.bias.alibi_slopes`. A tensor ``[heads]``: the slopes
+        themselves, kept with the parameters. (In transformers, Falcon-RW has the
+        authors' slopes, rounded to bfloat16, over √d.)
     sides
         Bias of later keys: ``"causal"`` (the paper, default), or for encoders
         ``"symmetric"`` or ``"one-sided"``; see :func:`posedu.numpy.bias.alibi`.
+    bias_max
+        The 8 in the paper's 2^(−8h/heads), for slopes by a rule (``alibi_bias_max`` in
+        MPT's configurations). Default 8.
+    trained
+        Whether the slopes are trained, from the given ones on. Default false.
 
     Raises
     ------
     TypeError, ValueError
-        ``heads`` not a positive integer, or odd where one-sided; unknown keywords.
+        ``heads`` not a positive integer, or odd where one-sided; unknown keywords;
+        slopes of another shape, or not finite; both slopes and a ``bias_max``.
     """
 
     heads: int
 
     def __init__(
-        self, heads: int, *, slopes: ALiBiSlopes, sides: ALiBiSides = "causal"
+        self,
+        heads: int,
+        *,
+        slopes: ALiBiSlopes | Float[Tensor, "heads"],
+        sides: ALiBiSides = "causal",
+        bias_max: float = 8.0,
+        trained: bool = False,
     ):
         super().__init__()
         self.sides = require_choice("sides", sides, ALiBiSides)
-        self.slopes = require_choice("slopes", slopes, ALiBiSlopes)
         self.heads = require_dimension("heads", heads, 2 if sides == "one-sided" else 1)
+        self.bias_max = require_positive("bias_max", bias_max)
+        self.slopes: ALiBiSlopes | Tensor
+        if isinstance(slopes, str):
+            self.slopes = require_choice("slopes", slopes, ALiBiSlopes)
+            if require_bool("trained", trained):
+                start = self._slopes(None)[:, 0].to(torch.get_default_dtype())
+                self.slopes = nn.Parameter(start)
+        else:
+            require_default_bias_max(bias_max)
+            require_shape("slopes", slopes, (heads,))
+            self.slopes = nn.Parameter(
+                slopes.detach().clone(), require_bool("trained", trained)
+            )
         self.needs_causal = sides == "causal"
         self.hooks -= {"bias" if self.needs_causal else "fold"}
 
     def _slopes(self, device: Device) -> Float[Tensor, "heads 1"]:
-        if self.sides != "one-sided":
-            m = alibi_slopes(self.heads, slopes=self.slopes, device=device)
-        else:
-            m = alibi_slopes(self.heads // 2, slopes=self.slopes, device=device)
-            m = m.repeat(2)
-        return m[:, None]
+        if isinstance(self.slopes, Tensor):
+            return self.slopes.to(torch.float64)[:, None]
+        like = self.heads // 2 if self.sides == "one-sided" else self.heads
+        m = alibi_slopes(
+            like, slopes=self.slopes, bias_max=self.bias_max, device=device
+        )
+        return m.repeat(self.heads // like)[:, None]
 
     def fold(
         self, tokens: Tokens
@@ -78,15 +121,16 @@ class ALiBi(ByDistance):
     ):
         """Return query terms −m i and key terms m j, whose sum is the bias −m (i − j).
 
-        m is the slope of a head, i the position of a query, j the position of a key.
-        Unless ``sides`` is ``"causal"``, the bias is no such sum, and ``None`` is
-        returned.
+        m is the slope of a head, i the position of a query, j the position of a key,
+        both counted from the first key, which keeps the terms, and their rounding,
+        small. Unless ``sides`` is ``"causal"``, the bias is no such sum, and ``None``
+        is returned.
         """
         if self.sides != "causal":
             return None
         m = self._slopes(tokens.q.device)
-        of_queries = -m * tokens.query_positions[:, None]
-        return of_queries, m * tokens.key_positions[:, None]
+        i, j = tokens.query_positions, tokens.key_positions
+        return -m * (i - j[:, :1])[:, None], m * (j - j[:, :1])[:, None]
 
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
@@ -109,4 +153,7 @@ class ALiBi(ByDistance):
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""
-        return f"{self.heads}, slopes={self.slopes!r}, sides={self.sides!r}"
+        own = self.slopes
+        slopes = own.tolist() if isinstance(own, Tensor) else own
+        text = f"{self.heads}, slopes={slopes!r}, sides={self.sides!r}"
+        return text if self.bias_max == 8 else f"{text}, bias_max={self.bias_max:g}"

@@ -1,10 +1,12 @@
 """DAPE: a network that adapts biases to the logits of all heads."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, pad
 from torch.utils.checkpoint import checkpoint
@@ -33,9 +35,11 @@ class DAPE(Encoding):
 
     S are the scaled products of all heads, B their biases. f has one hidden layer of
     leaky ReLUs (0.01). For each query f reads as many neighboring keys as its kernel is
-    wide: one in the first version, three in the second. Hidden units are computed for a
-    tile of queries at a time, and again for the gradient, never for all queries × keys
-    at once. Attention takes O(L²) memory. Equation ``def-dape``.
+    wide: one in the first version, three in the second. Neighbors are counted among the
+    keys that the query may attend to: with padding between tokens, or segments that
+    alternate, the keys are gathered first. Hidden units are computed for a tile of
+    queries at a time, and again for the gradient, never for all queries × keys at once.
+    Attention takes O(L²) memory. Equation ``def-dape``.
 
     Parameters
     ----------
@@ -54,10 +58,11 @@ class DAPE(Encoding):
         formula of 2405.14722.
     edges
         For a kernel wider than 1: the input of the second layer at masked keys, where
-        the first layer reads 0. ``"masked"``: 0. ``"code"``: the hidden units that the
-        first layer computes at later keys, as in the authors' code, for causal
-        attention; past the last key, where that code has 0, as if the sequence went
-        on.
+        the first layer reads 0. ``"masked"``: 0. ``"published"``: the hidden units that
+        the first layer computes at later keys, and 0 past the last key, as in the
+        authors' code, for causal attention; the newest tokens then see that none
+        follows, so that a text read in pieces has other outputs than in one.
+        ``"code"``: the same, but past the last key as if the sequence went on.
     width
         Hidden units. Default 32 (the authors).
 
@@ -92,9 +97,10 @@ class DAPE(Encoding):
         self.hidden = nn.Conv1d(channels, width, kernel)
         self.out = nn.Conv1d(width, heads, kernel)
         inner = self.over or Encoding()
-        self.needs_causal = inner.needs_causal or edges == "code"
+        reads_later = edges in ("code", "published")
+        self.needs_causal = inner.needs_causal or reads_later
         self.needs_x = inner.needs_x
-        self.needs_own_key_last = edges == "code" or inner.needs_own_key_last
+        self.needs_own_key_last = reads_later or inner.needs_own_key_last
         self.position_shape = inner.position_shape
 
     @property
@@ -136,22 +142,26 @@ class DAPE(Encoding):
             hidden = b == -torch.inf
             read = torch.cat((s, b.masked_fill(hidden, 0.0)), 1)
             base = s + b if self.residual else s.masked_fill(hidden, -torch.inf)
-        return base + self._network(read, visible, tokens)
+        if self.edges is None or not tokens.limits.by_token:
+            return base + self._network(read, visible, tokens.causal)
+        order = _visible_together(visible)
+        read = read.gather(-1, order.expand(-1, read.shape[1], -1, -1))
+        f = self._network(read, visible.gather(-1, order), tokens.causal)
+        return base + f.gather(-1, order.argsort(-1).expand_as(f))
 
     def _network(
         self,
         read: Float[Tensor, "batch channels queries keys"],
         visible: Bool[Tensor, "batch 1 queries keys"],
-        tokens: Tokens,
+        causal: bool,
     ) -> Float[Tensor, "batch heads queries keys"]:
         """Compute the output of DAPE's network f, for one block of queries at a time.
 
         ``read`` holds the input channels of f: logits of all heads, and biases if there
-        are any. ``visible`` is the attention mask; ``tokens`` says whether attention is
-        causal.
+        are any. ``visible`` is the attention mask; ``causal`` is true if attention is.
         """
         queries, keys = read.shape[2:]
-        kept = self._kept(visible, tokens.causal)
+        kept = self._kept(visible)
         size = max(1, _ENTRIES // max(1, keys * len(read)))
         if torch.compiler.is_compiling() or queries <= size:
             return self._tile(read, visible, kept)
@@ -167,19 +177,21 @@ class DAPE(Encoding):
         return _convolve(hidden.masked_fill(~kept, 0.0), self.out)
 
     def _kept(
-        self, visible: Bool[Tensor, "batch 1 queries keys"], causal: bool
+        self, visible: Bool[Tensor, "batch 1 queries keys"]
     ) -> Bool[Tensor, "batch 1 queries wider"]:
         """Boolean mask of f's hidden units that are kept; all other units become 0.
 
         f is DAPE's network; ``visible`` is the attention mask. The mask returned is
-        kernel // 2 keys wider on both sides. Units at visible keys are kept and, if
-        ``edges`` is ``"code"``, units at later keys, too.
+        kernel // 2 keys wider on both sides. Units at visible keys are kept and, unless
+        ``edges`` is ``"masked"``, units at later keys, too.
         """
         margin = self.hidden.kernel_size[0] // 2
         kept = pad(visible, (margin, margin), value=False)
-        if self.edges == "code":
+        if self.edges in ("code", "published"):
             queries, keys = visible.shape[2:]
             later = torch.ones_like(kept[:1]).triu(keys - queries + 1 + margin)
+            if self.edges == "published":
+                later[..., margin + keys :] = False
             kept = kept | later
         return kept
 
@@ -189,6 +201,19 @@ class DAPE(Encoding):
             f"{self.heads}, kernel={self.hidden.kernel_size[0]}, "
             f"residual={self.residual}, edges={self.edges!r}"
         )
+
+
+def _visible_together(
+    visible: Bool[Tensor, "batch 1 queries keys"],
+) -> Int[Tensor, "batch 1 queries keys"]:
+    """Order the keys of each query so that those it may attend to are neighbors.
+
+    These are the keys where ``visible``, the attention mask, is true. Before them come
+    the hidden keys up to the query's own, after them the hidden keys that are later.
+    """
+    queries, keys = visible.shape[2:]
+    later = torch.ones_like(visible).triu(keys - queries + 1)
+    return torch.where(visible, 1, 2 * later.int()).argsort(dim=-1, stable=True)
 
 
 def _bias_encoding(

@@ -1,5 +1,7 @@
 """Base class of additive biases that depend on the offset i − j alone."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import torch

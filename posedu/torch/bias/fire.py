@@ -1,5 +1,7 @@
 """FIRE: a learned function of the distance relative to the query's position."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -14,7 +16,7 @@ from posedu._arguments import (
     require_not_negative,
     require_positive,
 )
-from posedu.torch._tensors import may_look
+from posedu.torch._tensors import may_look, require_floats
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz_bias import toeplitz
 
@@ -76,7 +78,10 @@ class FIRE(Encoding):
         self.activation = require_choice("activation", activation, FIREActivation)
         self.later = require_choice("later", later, FIRELaterKeys)
         self.eps = require_not_negative("eps", eps)
-        self.c = nn.Parameter(torch.full((1,), require_finite("c", c)))
+        largest = torch.finfo(torch.get_default_dtype()).max
+        if abs(require_finite("c", c)) > largest:
+            raise ValueError(f"c must be at most {largest:g} in size, got {c}")
+        self.c = nn.Parameter(torch.full((1,), float(c)))
         self.multiplier = nn.Parameter(torch.ones(1))
         self.hidden = nn.Linear(1, require_dimension("width", width, 1))
         self.out = nn.Linear(width, heads)
@@ -140,12 +145,14 @@ class FIRE(Encoding):
         """Return whether the bias is known to depend on the offset alone (i ≤ ℓ).
 
         The bias does so where no query position i is above the threshold ℓ. False on a
-        GPU, where the host would have to wait for ℓ.
+        GPU, where the host would have to wait for i and ℓ.
         """
-        queries, keys = tokens.q.shape[2], tokens.keys
-        if not (tokens.consecutive and queries and may_look(self.multiplier)):
+        at = tokens.query_positions
+        if not (tokens.consecutive and at.numel()):
             return False
-        return keys - 1 <= self._longest().item()
+        if not (may_look(self.multiplier) and may_look(at)):
+            return False
+        return at[0, -1].item() <= self._longest().item()
 
     def _at(
         self, offsets: Tensor, queries: Tensor, tokens: Tokens
@@ -190,8 +197,25 @@ def broken_lines(
     ``leak`` is the slope of a unit that is off. Results are float64. Equation
     ``eq-fire-broken``. ``w_1`` and ``b_1`` are weights and biases of the hidden units,
     ``w_2`` and ``b_2`` those of the output, which has a number for each head.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Weights or biases that are no floats, or of shapes that do not fit; ``leak`` not
+        finite.
     """
-    w_1, b_1, w_2, b_2 = (t.to(torch.float64) for t in (w_1, b_1, w_2, b_2))
+    given = {"w_1": w_1, "b_1": b_1, "w_2": w_2, "b_2": b_2}
+    for name, t in given.items():
+        require_floats(name, t)
+    width, heads = len(b_1) if b_1.ndim else 0, len(b_2) if b_2.ndim else 0
+    shapes = (width,), (width,), (heads, width), (heads,)
+    if tuple(t.shape for t in given.values()) != shapes:
+        raise ValueError(
+            "w_1, b_1, w_2 and b_2 must be [width], [width], [heads, width] and "
+            f"[heads], got shapes {[list(t.shape) for t in given.values()]}"
+        )
+    leak = require_finite("leak", leak)
+    w_1, b_1, w_2, b_2 = (t.to(torch.float64) for t in given.values())
     flat = w_1 == 0
     kinks = torch.where(flat, torch.inf, -b_1 / torch.where(flat, 1.0, w_1)).detach()
     is_on = (w_1 < 0) | (flat & (b_1 > 0))

@@ -1,5 +1,7 @@
 """KERPLE: biases by a trained logarithm or a trained power of the distance."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn

@@ -1,5 +1,7 @@
 """Sandwich: the inner product of sinusoidal encodings as a bias."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor

@@ -1,12 +1,19 @@
 """T5's relative bias: a trained number for each bucket of distances and each head."""
 
+from __future__ import annotations
+
 import math
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from posedu._arguments import require_buckets, require_dimension
+from posedu._arguments import (
+    T5Scale,
+    require_buckets,
+    require_choice,
+    require_dimension,
+)
 from posedu.torch._tensors import require_position_dtype, require_shape
 from posedu.torch.bias.distance import ByDistance
 
@@ -34,7 +41,7 @@ def t5_buckets(
 
 
 class T5(ByDistance):
-    """T5's relative bias (arXiv 1910.10683 §2.1); logits are not divided by √d.
+    """T5's relative bias (arXiv 1910.10683 §2.1), which is not divided by √d.
 
     In T5 one module serves every layer of a stack. Equation ``def-t5``.
 
@@ -54,12 +61,17 @@ class T5(ByDistance):
     table
         Initial table of the trained numbers, ``[heads, buckets]``. Default: zeros. (T5
         draws them normal of deviation d_model^(−1/2).)
+    scale
+        Factor of the products q · k. ``"one"``: 1 (T5, default, which has √d in its
+        initial weights instead). ``"root"``: 1/√d (MPNet; x-transformers and GPT-NeoX,
+        which add √d times the table: multiply a table of theirs by it).
 
     Raises
     ------
     TypeError, ValueError
         Sizes that are not positive integers, numbers of buckets that cannot be halved,
-        a ``distance`` that has a bucket of its own, a ``table`` of another shape.
+        a ``distance`` that has a bucket of its own, a ``table`` of another shape;
+        unknown ``scale``.
     """
 
     def __init__(
@@ -70,6 +82,7 @@ class T5(ByDistance):
         buckets: int = 32,
         distance: int = 128,
         table: Float[Tensor, "heads buckets"] | None = None,
+        scale: T5Scale = "one",
     ):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
@@ -79,10 +92,11 @@ class T5(ByDistance):
         table = torch.zeros(heads, buckets) if table is None else table
         require_shape("table", table, (heads, buckets))
         self.table = nn.Parameter(table.detach().clone())
+        self.scaling = require_choice("scale", scale, T5Scale)
 
     def scale(self, d: int) -> float:
-        """Return 1, the factor of q · k: T5 has √d in its initial weights instead."""
-        return 1.0
+        """Return the factor of the products q · k: 1, or 1/√d for ``scale="root"``."""
+        return 1.0 if self.scaling == "one" else super().scale(d)
 
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
@@ -103,5 +117,5 @@ class T5(ByDistance):
         """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
             f"{self.heads}, bidirectional={self.bidirectional}, "
-            f"buckets={self.buckets}, distance={self.distance}"
+            f"buckets={self.buckets}, distance={self.distance}, scale={self.scaling!r}"
         )

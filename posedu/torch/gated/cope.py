@@ -1,5 +1,7 @@
 """CoPE: contextual position encoding, whose positions are sums of gates."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """FoX: forget gates, by which each token weakens the attention to what precedes it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 
@@ -53,7 +55,8 @@ class FoX(Encoding):
     form
         Formula of the bias. ``"difference"``: c_i − c_j, with the sums c_i = Σ log f_l,
         l = 1 … i. ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``),
-        but grows with the length.
+        but grows with the length. The route ``"folded"``, the default, computes both
+        alike; other routes round −c_j to float32 before they add it.
 
     Raises
     ------
@@ -136,7 +139,7 @@ def _initial_bias(heads: int, start: float | tuple[float, float] | Tensor) -> Te
         dtype = torch.get_default_dtype()
         if abs(require_finite("gate_bias", start)) > torch.finfo(dtype).max:
             raise ValueError(f"gate_bias must be finite in {dtype}, got {start}")
-        start = torch.full((heads,), start, dtype=dtype)
+        start = torch.full((heads,), float(start), dtype=dtype)
     require_shape("gate_bias", start, (heads,))
     return start.detach().clone()
 
@@ -154,6 +157,11 @@ def _bias_of_times(heads: int, times: tuple[float, ...]) -> Tensor:
 
 class FoXPro(Attention):
     """The FoX (Pro) attention block (arXiv 2503.02130), with optional components.
+
+    With ``k_shift`` or ``v_shift``, a cached key or value contains its share of the
+    token before, and keeps it where :meth:`~posedu.torch.cache.KVCache.crop` or
+    :meth:`~posedu.torch.cache.KVCache.drop` removes that token: the output then differs
+    from that of a run without the token.
 
     Parameters
     ----------

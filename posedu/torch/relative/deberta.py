@@ -1,5 +1,7 @@
 """DeBERTa: disentangled attention, whose bias has content and position terms."""
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -37,7 +39,7 @@ def deberta_rows(
     """
     single = require_span(span, rows, distance)
     require_position_dtype("offsets", offsets)
-    steps = offsets.floor()
+    steps = offsets.floor() if offsets.is_floating_point() else offsets.long()
     if rows == "microsoft":
         steps = steps.clamp(1 - distance, distance - 1)
     if rows != "paper":

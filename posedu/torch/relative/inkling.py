@@ -1,5 +1,7 @@
 """Inkling's relative logits: each token mixes a few learned curves of distance."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -9,10 +11,17 @@ from posedu._arguments import (
     require_bool,
     require_choice,
     require_dimension,
+    require_finite,
     require_limit,
+    require_positive,
     require_temperature,
 )
-from posedu.torch._tensors import Positions, as_positions, require_input
+from posedu.torch._tensors import (
+    Positions,
+    as_positions,
+    require_input,
+    require_position_dtype,
+)
 from posedu.torch.encoding import Tokens
 from posedu.torch.relative.offset_table import OffsetTable, trained_table
 
@@ -24,7 +33,15 @@ def log_temperature(
 
     i is the position of a query, whose logits τ multiplies. Equation
     ``def-inkling-tau``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions that are no tensor of real numbers, a ``floor`` that is not positive,
+        ``alpha`` not finite.
     """
+    require_position_dtype("positions", positions)
+    floor, alpha = require_positive("floor", floor), require_finite("alpha", alpha)
     count = positions.to(torch.float64) + 1
     return 1 + alpha * (count / floor).clamp(min=1.0).log()
 

@@ -1,5 +1,7 @@
 """The Music Transformer's relative position vectors of keys."""
 
+from __future__ import annotations
+
 from jaxtyping import Float
 from torch import Tensor
 

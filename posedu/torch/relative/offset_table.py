@@ -1,5 +1,7 @@
 """Base class of biases that are products of a query with an offset's table row."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import torch

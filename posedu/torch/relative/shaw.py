@@ -1,5 +1,7 @@
 """Shaw's relative position vectors, added to keys and to values by offset."""
 
+from __future__ import annotations
+
 from jaxtyping import Float
 from torch import Tensor
 

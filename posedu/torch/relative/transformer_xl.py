@@ -1,5 +1,7 @@
 """Transformer-XL: disentangled attention with four terms of content and position."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -158,9 +160,11 @@ class TransformerXL(Encoding):
         coefficients = q_plus_v @ weight.view(self.heads, self.d, -1)
         halves = (-1, 2) if self.layout == "interleaved" else (2, -1)
         a, b = coefficients.unflatten(-1, halves).unbind(self._pair_axis)
+        i, j = tokens.query_positions, tokens.key_positions
+        # Positions counted from the first key keep angles, and their rounding, small.
         (cos_i, sin_i), (cos_j, sin_j) = (
-            (t[:, None] for t in self._cos_sin(positions, coefficients.dtype))
-            for positions in (tokens.query_positions, tokens.key_positions)
+            (t[:, None] for t in self._cos_sin(at - j[:, :1], coefficients.dtype))
+            for at in (i, j)
         )
         of_queries = torch.cat((a * sin_i + b * cos_i, b * sin_i - a * cos_i), -1)
         products = of_queries @ torch.cat((cos_j, sin_j), -1).mT

@@ -1,5 +1,7 @@
 """TUPE: untied attention, whose positions have projections of their own."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn

@@ -22,7 +22,7 @@ from posedu.torch.rotary.mixed import MixedRoPE
 from posedu.torch.rotary.mla import MLA
 from posedu.torch.rotary.pope import PoPE
 from posedu.torch.rotary.rerotation import Rerotation
-from posedu.torch.rotary.rope import RoPE, convert_layout
+from posedu.torch.rotary.rope import RoPE, convert_layout, rope_linear_attention
 from posedu.torch.rotary.rotation import (
     PairRotation,
     Rotation,
@@ -65,6 +65,7 @@ __all__ = [
     "kept_frequencies",
     "m_rope_positions",
     "perturb",
+    "rope_linear_attention",
     "rotate_blocks",
     "rotate_pairs",
     "rotations",

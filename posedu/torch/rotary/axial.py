@@ -1,5 +1,7 @@
 """Axial RoPE: each pair of features is rotated by one coordinate of the position."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -12,7 +14,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import cos_sin, in_float64
+from posedu.torch._tensors import cos_sin, in_float64, require_exact_angles
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import PairRotation
 
@@ -43,8 +45,8 @@ def axial_frequencies(
 class AxialRoPE(PairRotation):
     """Axial RoPE (arXiv 2403.13298 §3.1): one coordinate rotates each pair of features.
 
-    No parameters, no maximal size. A class or register token at the origin is not
-    rotated; any other position that only such a token has works too.
+    No parameters. Angles above 2²⁹ are refused on a CPU. A class or register token at
+    the origin is not rotated; any other position that only such a token has works too.
 
     Parameters
     ----------
@@ -93,7 +95,8 @@ class AxialRoPE(PairRotation):
         f = axial_frequencies(
             self.d, order=self.order, base=self.base, axes=self.axes, device=device
         )
-        return cos_sin(in_float64(positions, device) @ f.mT, dtype)
+        angle = in_float64(positions, device) @ f.mT
+        return cos_sin(require_exact_angles("angles", angle), dtype)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

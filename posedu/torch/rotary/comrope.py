@@ -1,5 +1,7 @@
 """ComRoPE: rotations with trained generators that commute."""
 
+from __future__ import annotations
+
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
@@ -46,7 +48,7 @@ class ComRoPE(BlockRotation):
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)
         self.heads = require_optional_heads(heads)
-        require_not_negative("scale", scale)
+        scale = require_not_negative("scale", scale)
         own = () if heads is None else (heads,)
         shape = (*own, d // block, block, block)
         if matrices is None:
@@ -122,7 +124,8 @@ class ComRoPEAP(ComRoPE):
     """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8): exactly relative.
 
     Block j of the features is rotated by exp(x (P_j − P_jᵀ)), with a trained matrix
-    P_j, where x is the coordinate of number j mod axes. Equation ``def-comrope-ap``.
+    P_j, where x is the coordinate of number j mod axes. Exponents whose norm is above
+    2²⁹ are refused on a CPU. Equation ``def-comrope-ap``.
 
     Parameters
     ----------
@@ -174,8 +177,8 @@ class ComRoPELD(ComRoPE):
     """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
 
     Coordinates x_k rotate block j of the features by exp(Σ_k x_k θ_kj (P_j − P_jᵀ)),
-    with trained matrices P_j and factors θ_kj. Scores are exactly relative. Equation
-    ``def-comrope-ld``.
+    with trained matrices P_j and factors θ_kj. Scores are exactly relative. Exponents
+    whose norm is above 2²⁹ are refused on a CPU. Equation ``def-comrope-ld``.
 
     Parameters
     ----------
@@ -306,7 +309,7 @@ def perturb(
     require_floats("positions", positions)
     require_positions(positions)
     require_choice("rule", rule, ComRoPENoise)
-    require_not_negative("intensity", intensity)
+    intensity = require_not_negative("intensity", intensity)
     side = torch.as_tensor(patch, dtype=positions.dtype, device=positions.device)
     if side.ndim > 1 or side.numel() not in (1, positions.shape[-1]):
         raise ValueError(

@@ -1,5 +1,7 @@
 """FoPE: a Fourier series in place of each pair's single frequency."""
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -133,7 +135,7 @@ class FoPE(PairRotation):
         self.hooks -= {"logits" if series == "tokens" else "rotate"}
         self.heads = require_optional_heads(heads)
         self.base = require_base(base)
-        require_not_negative("sigma", sigma)
+        sigma = require_not_negative("sigma", sigma)
         self.normalize = require_bool("normalize", normalize)
         self.fourier_dim = require_fourier_dim(fourier_dim, d)
         kept = kept_frequencies(self.fourier_dim, length=length, base=base)

@@ -1,5 +1,7 @@
 """Rotations by matrix exponentials of skew generators."""
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -10,6 +12,7 @@ from torch.types import Device
 from posedu.torch._tensors import (
     in_float64,
     may_look,
+    require_exact_angles,
     require_floats,
     require_position_dtype,
 )
@@ -111,6 +114,11 @@ def rotations(
     x_k are the coordinates of a position, A_k the generators, whose dtype is kept.
     Equation ``def-lie``. If each head has its own generators, positions have an axis
     for heads, of size 1 or the number of heads, before the tokens.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Shapes that do not match; on a CPU, an exponent whose norm is above 2²⁹.
     """
     require_position_dtype("positions", positions)
     require_floats("generators", generators)
@@ -127,17 +135,21 @@ def rotations(
             f"{list(positions.shape)}"
         )
     exponents = positions.to(generators.dtype) @ generators.flatten(-3)
-    return exponential(exponents.unflatten(-1, generators.shape[-3:]))
+    exponents = exponents.unflatten(-1, generators.shape[-3:])
+    norms = torch.linalg.vector_norm(exponents.detach(), dim=(-2, -1))
+    require_exact_angles("norms of exponents", norms)
+    return exponential(exponents)
 
 
 class BlockRotation(Rotation[Tensor]):
     """Base class of rotations exp(Σ_k x_k A_k) at position x. Eq. ``def-lie``.
 
     x_k are the coordinates of the position, the generators A_k are skew and
-    block-diagonal. Exponentials are float64 whatever the dtype of the features. On a
-    CPU they are computed once for each distinct position; elsewhere the host would have
-    to wait for the number of distinct positions. Features are multiplied block by
-    block. A subclass defines its :meth:`generators`.
+    block-diagonal. Exponentials are float64 whatever the dtype of the features;
+    exponents whose norm is above 2²⁹ are refused on a CPU. On a CPU they are computed
+    once for each distinct position; elsewhere the host would have to wait for the
+    number of distinct positions. Features are multiplied block by block. A subclass
+    defines its :meth:`generators`.
     """
 
     block: int

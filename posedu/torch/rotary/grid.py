@@ -1,5 +1,7 @@
 """Grids of positions with several coordinates, such as those of image patches."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor

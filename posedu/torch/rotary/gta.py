@@ -1,5 +1,7 @@
 """GTA: geometric transform attention, by camera poses and places in the image."""
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -9,7 +11,14 @@ from torch.types import Device
 
 from posedu._arguments import require_dimension, require_image_dim
 from posedu.torch._autograd import without_autocast
-from posedu.torch._tensors import Positions, align_positions, cos_sin, in_float64
+from posedu.torch._tensors import (
+    Positions,
+    align_positions,
+    cos_sin,
+    in_float64,
+    may_look,
+    require_exact_angles,
+)
 from posedu.torch.encoding import Encoding
 from posedu.torch.rotary.generators import exponential, skew
 from posedu.torch.rotary.rotation import rotate_pairs
@@ -23,7 +32,8 @@ class GTA(Encoding):
     A position is eight numbers: the translation and the rotation vector of the camera
     that took a token, which map a point of the world to the camera's coordinates, and
     the place (u, v) of the token in its image. The matrices D of positions are made in
-    float64 and applied in float32 or better; no parameters.
+    float64 and applied in float32 or better; no parameters. In float16, translations
+    must be within :meth:`reach`; longer ones are refused on a CPU.
 
     Parameters
     ----------
@@ -47,6 +57,14 @@ class GTA(Encoding):
         super().__init__()
         self.d = require_dimension("d", d, 4)
         self.image_dim = require_image_dim(image_dim, d)
+
+    def reach(self, dtype: torch.dtype) -> float:
+        """Largest length of a translation with which ``dtype`` cannot overflow.
+
+        It is the dtype's largest number over 16 d: products of queries and keys are
+        finite then, if their features are at most 4 in size before the transformation.
+        """
+        return torch.finfo(dtype).max / (16 * self.d)
 
     def rotate(
         self,
@@ -75,7 +93,15 @@ class GTA(Encoding):
         return self._act(out, _camera(at), at, -1)
 
     def _aligned(self, x: Tensor, positions: Positions) -> Tensor:
-        return in_float64(align_positions(positions, x, AXES), x.device)
+        at = in_float64(align_positions(positions, x, AXES), x.device)
+        lengths = torch.linalg.vector_norm(at[..., :3].detach(), dim=-1)
+        reach = self.reach(x.dtype)
+        if may_look(lengths) and (lengths > reach).any():
+            raise ValueError(
+                f"translations must be at most {reach:g} long, or {x.dtype} may "
+                f"overflow, got {lengths.max().item():g}"
+            )
+        return at
 
     def _act(self, x: Tensor, matrices: Tensor, at: Tensor, sense: int) -> Tensor:
         wide = torch.promote_types(x.dtype, torch.float32)
@@ -87,6 +113,7 @@ class GTA(Encoding):
         if not self.image_dim:
             return transformed
         angle = (at[..., 6:, None] * _octaves(self.image_dim, x.device)).flatten(-2)
+        angle = require_exact_angles("angles of (u, v)", angle)
         cos, sin = cos_sin(sense * angle, wide)
         rotated = rotate_pairs(x[..., split:], cos, sin, layout="interleaved")
         return torch.cat((transformed, rotated), -1)

@@ -1,5 +1,7 @@
 """LieRE: rotations with free skew generators, which need not commute."""
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -14,7 +16,8 @@ from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
 class LieRE(BlockRotation):
     """LieRE (arXiv 2406.10322): rotations by free skew generators.
 
-    The generators need not commute, so that scores are in general not relative.
+    The generators need not commute, so that scores are in general not relative. Sums
+    Σ_k x_k A_k whose norm is above 2²⁹ are refused on a CPU.
 
     Parameters
     ----------
@@ -62,7 +65,7 @@ class LieRE(BlockRotation):
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)
         self.heads = require_optional_heads(heads)
-        require_not_negative("scale", scale)
+        scale = require_not_negative("scale", scale)
         own = () if heads is None else (heads,)
         shape = (*own, axes, d // block, block * (block - 1) // 2)
         if entries is None:

@@ -1,5 +1,7 @@
 """M-RoPE: RoPE whose pairs are divided among several coordinates."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -18,7 +20,7 @@ from posedu._arguments import (
     require_parts,
     require_sections,
 )
-from posedu.torch._tensors import cos_sin, in_float64
+from posedu.torch._tensors import cos_sin, in_float64, require_exact_angles
 from posedu.torch.rotary._config import Config, rotation_arguments
 from posedu.torch.rotary.rope import Frequencies, RoPE
 
@@ -26,8 +28,8 @@ from posedu.torch.rotary.rope import Frequencies, RoPE
 class MRoPE(RoPE):
     """M-RoPE (arXiv 2409.12191 §2.1): the angle of pair p is ω_p times one coordinate.
 
-    No parameters, no maximal size. Equation ``def-m-rope``. A token with equal
-    coordinates, as text has them, is rotated as by :class:`RoPE`.
+    No parameters. Angles above 2²⁹ are refused on a CPU. Equation ``def-m-rope``. A
+    token with equal coordinates, as text has them, is rotated as by :class:`RoPE`.
 
     Parameters
     ----------
@@ -125,7 +127,8 @@ class MRoPE(RoPE):
     ) -> tuple[Tensor, Tensor]:
         axes = in_float64(shifts, device).unbind(-1)
         coordinates = torch.stack([axes[a] for a in self._axis_of_pair], -1)
-        return cos_sin(coordinates * self._frequencies(device), dtype)
+        angle = coordinates * self._frequencies(device)
+        return cos_sin(require_exact_angles("angles", angle), dtype)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

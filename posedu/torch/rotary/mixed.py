@@ -1,5 +1,7 @@
 """RoPE-Mixed: RoPE with a trained frequency vector for each pair of features."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
@@ -11,7 +13,7 @@ from torch.types import Device
 
 from posedu._arguments import Layout, require_choice, require_dimension
 from posedu.torch._numbers import as_real_tensor
-from posedu.torch._tensors import cos_sin, in_float64
+from posedu.torch._tensors import cos_sin, in_float64, require_exact_angles
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import (
     PairRotation,
@@ -30,7 +32,9 @@ class MixedRoPE(PairRotation):
     """RoPE-Mixed (arXiv 2403.13298 §3.2): every pair has a trained frequency vector.
 
     The angle of pair p of a token at x is f_p · x. Equation ``def-mixed``. The paper
-    trains vectors for each head and layer and excludes them from weight decay.
+    trains vectors for each head and layer and excludes them from weight decay. Angles
+    above 2²⁹ are refused on a CPU: float64 would hold them less exactly than float32
+    holds their cosines.
 
     Parameters
     ----------
@@ -108,7 +112,8 @@ class MixedRoPE(PairRotation):
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
         f = self.frequencies.to(torch.float64)
-        return cos_sin(in_float64(positions, device) @ f.mT, dtype)
+        angle = in_float64(positions, device) @ f.mT
+        return cos_sin(require_exact_angles("angles", angle), dtype)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

@@ -1,5 +1,7 @@
 """Multi-head latent attention: a small vector in the cache, and decoupled RoPE."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import torch

@@ -1,5 +1,7 @@
 """PoPE: polar coordinate position embedding of queries and keys."""
 
+from __future__ import annotations
+
 import math
 
 import torch

@@ -1,5 +1,7 @@
 """RoPE: rotary position embedding by positions that are numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,17 +14,21 @@ from torch.types import Device
 from posedu._arguments import (
     Layout,
     require_base,
+    require_bool,
     require_choice,
     require_dimension,
     require_finite,
     require_own_frequencies,
     require_rotary_dim,
 )
+from posedu.torch._autograd import without_autocast
 from posedu.torch._numbers import as_real_tensor
-from posedu.torch._tensors import angles, cos_sin
+from posedu.torch._tensors import Positions, angles, cos_sin, require_floats
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary._config import Config, rotation_arguments
 from posedu.torch.rotary.rotation import PairRotation
+
+_ROWS = 128  # queries of a tile of causal linear attention
 
 Frequencies = Float[Tensor, "pairs"] | Float[np.ndarray, "pairs"] | Sequence[float]
 
@@ -31,6 +37,7 @@ class RoPE(PairRotation):
     """Rotary position embedding (arXiv 2104.09864) of queries and keys, not of values.
 
     No parameters, no buffers that a cast of the model could round, no maximal length.
+    Angles are float64: beyond position 2²⁹ they are less exact than float32 cosines.
     :meth:`from_config` makes one from the configuration of a published model.
 
     Parameters
@@ -244,3 +251,82 @@ def convert_layout(
     rotated, rest = by_head[:, :r], by_head[:, r:]
     rotated = rotated.unflatten(1, shape).transpose(1, 2).flatten(1, 2)
     return torch.cat((rotated, rest), 1).flatten(0, 1)
+
+
+def rope_linear_attention(
+    q: Float[Tensor, "*batch tokens d"],
+    k: Float[Tensor, "*batch tokens d"],
+    v: Float[Tensor, "*batch tokens d_v"],
+    positions: Positions,
+    *,
+    layout: Layout,
+    base: float = 10000.0,
+    causal: bool = False,
+) -> Float[Tensor, "*batch tokens d_v"]:
+    """Linear attention with RoPE in the numerator only (arXiv 2104.09864 Eq. 19).
+
+    The feature map is elu + 1, before the rotation. Equation ``def-rope-linear``. Time
+    and memory are O(L): sums over the keys take the place of weights; causal attention
+    adds the keys of 128 queries at a time to them. Computed in float32 or wider.
+
+    Parameters
+    ----------
+    q, k, v
+        Queries, keys and values, with as many heads each.
+    positions, layout, base
+        See :class:`RoPE`.
+    causal
+        Whether a query attends only to itself and earlier tokens. Default false.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`RoPE`; shapes that do not match.
+    """
+    for name, t in (("q", q), ("k", k), ("v", v)):
+        require_floats(name, t)
+    if q.ndim < 2 or k.shape != q.shape or v.shape[:-1] != q.shape[:-1]:
+        raise ValueError(
+            "q and k must be [..., tokens, d] and v [..., tokens, d_v], got "
+            f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+        )
+    require_bool("causal", causal)
+    rotate = RoPE(q.shape[-1], layout=layout, base=base)
+    dtype = torch.promote_types(torch.result_type(q, v), torch.float32)
+    attend = _causal_linear_attention if causal else _linear_attention
+    with without_autocast(q):
+        q, k = (_elu_plus_one(t.to(dtype)) for t in (q, k))
+        rotated_q, rotated_k = (rotate(t, positions) for t in (q, k))
+        return attend(rotated_q, rotated_k, q, k, v.to(dtype)).to(v.dtype)
+
+
+def _linear_attention(
+    rotated_q: Tensor, rotated_k: Tensor, q: Tensor, k: Tensor, v: Tensor
+) -> Tensor:
+    """Return linear attention of rotated features over that of ``q`` and ``k``."""
+    return rotated_q @ (rotated_k.mT @ v) / (q @ k.sum(-2)[..., None])
+
+
+def _causal_linear_attention(
+    rotated_q: Tensor, rotated_k: Tensor, q: Tensor, k: Tensor, v: Tensor
+) -> Tensor:
+    """Return :func:`_linear_attention` where no query attends to later keys.
+
+    Sums over the keys of earlier tiles are kept, and products of pairs are computed
+    within a tile of queries.
+    """
+    outputs = []
+    values = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1])
+    keys = q.new_zeros(*q.shape[:-2], q.shape[-1], 1)
+    pieces = (t.split(_ROWS, -2) for t in (rotated_q, rotated_k, q, k, v))
+    for rotated_q, rotated_k, q, k, v in zip(*pieces, strict=True):
+        within = (rotated_q @ rotated_k.mT).tril() @ v + rotated_q @ values
+        total = (q @ k.mT).tril().sum(-1, keepdim=True) + q @ keys
+        outputs.append(within / total)
+        values = values + rotated_k.mT @ v
+        keys = keys + k.sum(-2)[..., None]
+    return torch.cat(outputs, -2)
+
+
+def _elu_plus_one(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())

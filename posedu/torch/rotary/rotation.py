@@ -1,5 +1,7 @@
 """Kernels that rotate pairs and blocks of features, and base classes of rotations."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 

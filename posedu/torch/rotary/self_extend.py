@@ -1,5 +1,7 @@
 """Self-Extend, ReRoPE and dual chunk attention: far offsets mapped to trained ones."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor

@@ -1,5 +1,7 @@
 """STRING: commuting generators in two forms, Cayley and circulant."""
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -14,8 +16,8 @@ from posedu._arguments import (
     require_not_negative,
 )
 from posedu.torch._autograd import without_autocast
-from posedu.torch._tensors import cos_sin, in_float64
-from posedu.torch.rotary.axial import axial_frequencies
+from posedu.torch._tensors import cos_sin, in_float64, require_exact_angles
+from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.generators import skew
 from posedu.torch.rotary.rotation import (
     PairRotation,
@@ -35,13 +37,27 @@ def _fourier_basis(d: int, device: Device) -> Float[Tensor, "d waves"]:
     return math.sqrt(2 / d) * torch.cat((angle.cos(), angle.sin()), -1)
 
 
+def _axial_start(d: int, axes: int) -> Float[Tensor, "pairs axes"]:
+    """Return axial RoPE's frequency vectors, in float64, for any number of pairs.
+
+    Each axis has an equal share of the d/2 pairs, the first axes one more if needed.
+    """
+    start = torch.zeros(d // 2, axes, dtype=torch.float64)
+    for axis, pairs in enumerate(torch.arange(d // 2).tensor_split(axes)):
+        if len(pairs):
+            start[pairs, axis] = frequencies(2 * len(pairs), base=100.0)
+    return start
+
+
 class STRING(PairRotation):
     """STRING (arXiv 2502.02562): generators that commute; scores are exactly relative.
+
+    Angles above 2²⁹ are refused on a CPU.
 
     Parameters
     ----------
     d
-        Head dimension, a multiple of 2·axes.
+        Head dimension, even.
     form
         ``"cayley"``: RoPE-Mixed, interleaved, after a basis P = (I − S)(I + S)⁻¹ with a
         trained skew S; trained frequency vectors. Equation ``def-string-cayley``.
@@ -55,13 +71,14 @@ class STRING(PairRotation):
     scale
         Scale of the normal initialization: S's entries have the deviation scale/√d, and
         circulant frequencies the deviation scale. Default 1. Frequencies of
-        ``"cayley"`` start as axial RoPE's. These initial values are ours.
+        ``"cayley"`` start as axial RoPE's, each axis with an equal share of the pairs
+        or one more. These initial values are ours.
 
     Raises
     ------
     TypeError, ValueError
-        ``d`` not a multiple of 2·axes, unknown ``form``, sizes that are not positive
-        integers, a ``scale`` that is negative or not finite.
+        ``d`` odd, unknown ``form``, sizes that are not positive integers, a ``scale``
+        that is negative or not finite.
     """
 
     axes: int
@@ -78,11 +95,11 @@ class STRING(PairRotation):
         super().__init__()
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)
-        self.d = require_dimension("d", d, 2 * axes)
+        self.d = require_dimension("d", d)
         self.form = require_choice("form", form, STRINGForm)
         self.heads = require_optional_heads(heads)
         self.layout = "interleaved"
-        require_not_negative("scale", scale)
+        scale = require_not_negative("scale", scale)
         own = () if heads is None else (heads,)
         if form == "circulant":
             shape = (*own, axes, d)
@@ -91,8 +108,7 @@ class STRING(PairRotation):
             return
         start = scale / math.sqrt(d) * torch.randn(*own, d * (d - 1) // 2)
         self.entries = given_parameter("entries", start, tuple(start.shape))
-        f = axial_frequencies(d, order="concatenated", axes=axes)
-        f = f.to(torch.get_default_dtype()).expand(*own, -1, -1)
+        f = _axial_start(d, axes).to(torch.get_default_dtype()).expand(*own, -1, -1)
         self.frequencies = given_parameter("frequencies", f, tuple(f.shape))
 
     def basis(self) -> Float[Tensor, "*heads d d"]:
@@ -109,11 +125,12 @@ class STRING(PairRotation):
     ) -> tuple[Tensor, Tensor]:
         x = in_float64(positions, device)
         if self.form == "cayley":
-            return cos_sin(x @ self.frequencies.to(torch.float64).mT, dtype)
+            angle = x @ self.frequencies.to(torch.float64).mT
+            return cos_sin(require_exact_angles("angles", angle), dtype)
         sines = _fourier_basis(self.d, x.device)[:, self.d // 2 - 1 :]
         f = math.sqrt(2 * self.d) * self.coefficients.to(torch.float64) @ sines
         # The transform mixes features of all sizes, so the table is float64.
-        return cos_sin(x @ f, torch.float64)
+        return cos_sin(require_exact_angles("angles", x @ f), torch.float64)
 
     def _rotate(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         cos, sin = table

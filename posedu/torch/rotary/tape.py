@@ -1,5 +1,7 @@
 """TAPE: contextualized equivariant positions, updated in each layer."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn

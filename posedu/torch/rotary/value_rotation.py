@@ -1,5 +1,7 @@
 """RoPE that rotates values, too, and rotates the attention output back."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor

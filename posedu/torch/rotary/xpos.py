@@ -1,5 +1,7 @@
 """xPos: RoPE whose pairs decay with the distance from query to key."""
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -72,7 +74,8 @@ class XPos(Encoding):
         self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
         require_decay(gamma, scale_base, center)
-        self.center, self.gamma, self.scale_base = center, gamma, scale_base
+        self.center, self.gamma = float(center), float(gamma)
+        self.scale_base = float(scale_base)
 
     def scales(self, device: Device = None) -> Float[Tensor, "pairs"]:
         """Return ζ_p of each pair, the base of its decay. Eq. ``def-xpos-scale``."""
@@ -85,7 +88,7 @@ class XPos(Encoding):
         Farther away a power of a decay ζ_p is no normal number of ``dtype``. Equation
         ``eq-xpos-reach``.
         """
-        fastest = math.log((1 + self.gamma) / self.gamma)
+        fastest = math.log1p(1 / self.gamma)
         return self.scale_base * -math.log(torch.finfo(dtype).tiny) / fastest
 
     def rotate(

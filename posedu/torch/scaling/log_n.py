@@ -1,5 +1,7 @@
 """Log-n temperature: a factor of the queries that grows with their position."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

@@ -357,6 +357,15 @@ def test_ranges_lists_and_tensors_are_the_same_positions(encoding):
         assert module(torch.ones(tokens, 4), range(tokens)).shape == (tokens, 4)
 
 
+def test_a_position_just_before_the_table_is_not_in_it():
+    """It is rounded down, to −1, and not toward zero."""
+    module = Learned(4, 5, beyond="zero")
+    assert not module.vectors([-0.5]).any() and module.vectors([0.5]).all()
+    np.testing.assert_array_equal(absolute.one_hot([-0.5], 5, beyond="zero"), 0.0)
+    with pytest.raises(ValueError, match=r"-0\.5"):
+        Learned(4, 5, beyond="raise").vectors([-0.5])
+
+
 def test_random_tables_are_kept_and_not_trained():
     state = torch.get_rng_state()
     module, same, other = (Random(4, 5, seed=s) for s in (3, 3, 4))

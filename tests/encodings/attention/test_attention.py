@@ -1215,6 +1215,17 @@ def making(encoding, **options):
     return lambda: Attention(8, 4, d=4, encoding=encoding, **options)
 
 
+def test_a_query_whose_logits_are_all_infinite_gets_zeros():
+    logits = torch.tensor([[-math.inf] * 3, [0.0, -math.inf, 0.0]], dtype=DOUBLE)
+    mask = torch.ones(2, 3, dtype=torch.bool)
+    expected = torch.tensor([[0.0, 0.0, 0.0], [0.5, 0.0, 0.5]], dtype=DOUBLE)
+    np.testing.assert_array_equal(reference.softmax(logits.numpy()), expected)
+    found = softmax(logits.requires_grad_()[None, None], mask[None, None])
+    assert torch.equal(found[0, 0], expected)
+    (gradient,) = torch.autograd.grad(found[..., 0].sum(), logits)
+    assert gradient.isfinite().all() and gradient.any()
+
+
 CONTRACTS = {
     "heads": (FoX(8, 1), {}, "FoX was made for heads = 1, the layer has heads = 4"),
     "d": (rope(8), {}, "RoPE was made for d = 8, the layer has d = 4"),
@@ -1251,6 +1262,16 @@ BAD = {
         attending(None, window=-1),
         ValueError,
         "window must be a positive multiple of 1, got -1",
+    ),
+    "window of an encoder": (
+        making(None, window=2, causal=False),
+        ValueError,
+        "needs causal=True, got window=2 and causal=False",
+    ),
+    "own window of an encoder": (
+        attending(None, window=1, causal=False),
+        ValueError,
+        "needs causal=True, got window=1 and causal=False",
     ),
     "route": (making(None, route="fast"), ValueError, "route must be 'folded' or"),
     "unfolded": (

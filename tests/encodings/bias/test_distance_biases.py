@@ -16,6 +16,7 @@ from posedu.numpy import bias as reference
 from posedu.numpy.absolute import sinusoidal
 from posedu.numpy.attention import attend, causal_mask, softmax, steps
 from posedu.sympy import bias as symbolic
+from posedu.sympy.attention import steps as symbolic_steps
 from posedu.torch import T5, ALiBi, Attention, KERPLELog, KERPLEPower, Sandwich, bias
 from posedu.torch import attend as attend_torch
 
@@ -29,10 +30,10 @@ def normal(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def implementations_of_slopes(heads, rule):
-    yield reference.alibi_slopes(heads, slopes=rule)
-    yield bias.alibi_slopes(heads, slopes=rule).numpy()
-    exact = symbolic.alibi_slopes(heads, slopes=rule)
+def implementations_of_slopes(heads, rule, **options):
+    yield reference.alibi_slopes(heads, slopes=rule, **options)
+    yield bias.alibi_slopes(heads, slopes=rule, **options).numpy()
+    exact = symbolic.alibi_slopes(heads, slopes=rule, **options)
     yield np.array([float(m) for m in exact])
 
 
@@ -66,6 +67,81 @@ def test_the_rules_agree_for_powers_of_two_alone(power):
     np.testing.assert_array_equal(*same)
     other = [reference.alibi_slopes(3 * heads, slopes=rule) for rule in RULES]
     assert np.abs(other[0] - other[1]).max() > 1e-3
+
+
+def mpt_slopes(heads, bias_max):
+    """llm-foundry's ``gen_slopes``: those of the next power of two, odd ones first."""
+    power = 2 ** math.ceil(math.log2(heads))
+    slopes = 1 / 2 ** (np.arange(1, power + 1) * bias_max / power)
+    if power != heads:
+        slopes = np.concatenate((slopes[1::2], slopes[::2]))[:heads]
+    return slopes
+
+
+@pytest.mark.parametrize("heads", [1, 6, 8, 12])
+@pytest.mark.parametrize("bias_max", [4, 8, 16])
+def test_mpt_s_largest_exponent(heads, bias_max):
+    expected = mpt_slopes(heads, bias_max)
+    for found in implementations_of_slopes(heads, "authors", bias_max=bias_max):
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
+    encoding = ALiBi(heads, slopes="authors", bias_max=bias_max)
+    (of_offset,) = encoding.of_offsets(torch.tensor([1])).mT
+    np.testing.assert_allclose(of_offset, -expected, rtol=1e-15)
+
+
+def falcon_slopes(heads, d):
+    """Falcon-RW's in transformers 5.23.0: rounded to bf16, over √d with the scores."""
+    slopes = torch.tensor(reference.alibi_slopes(heads, slopes="authors"))
+    return slopes.bfloat16().double() / math.sqrt(d)
+
+
+@pytest.mark.parametrize("sides", ["causal", "symmetric", "one-sided"])
+@pytest.mark.parametrize("route", ["eager", "sdpa", None])
+def test_slopes_of_one_s_own(sides, route):
+    own = falcon_slopes(6, 4)
+    encoding = ALiBi(6, slopes=own, sides=sides)
+    q, k, v = (normal(s, 6, 9, 4) for s in range(3))
+    hooks = reference.alibi(heads=6, slopes=own.numpy(), sides=sides)
+    causal = sides == "causal"
+    tensors = (torch.tensor(t)[None] for t in (q, k, v))
+    found = attend_torch(*tensors, encoding, causal=causal, route=route)[0]
+    expected = attend(q, k, v, hooks, causal=causal)
+    np.testing.assert_allclose(found.detach(), expected, rtol=0, atol=1e-13)
+    if sides == "causal":
+        offsets = np.arange(9)[:, None] - np.arange(9)
+        z = q @ k.swapaxes(-1, -2) / 2 - own.numpy()[:, None, None] * offsets
+        by_formula = softmax(z, np.broadcast_to(causal_mask(9), z.shape)) @ v
+        np.testing.assert_allclose(expected, by_formula, rtol=0, atol=1e-13)
+    loaded = ALiBi(6, slopes=torch.ones(6).double(), sides=sides)
+    loaded.load_state_dict(encoding.state_dict())
+    assert torch.equal(loaded.slopes, own) and not loaded.slopes.requires_grad
+
+
+def test_slopes_of_one_s_own_in_symbols():
+    a, b = sp.symbols("a b", positive=True)
+    hooks = symbolic.alibi(heads=2, slopes=[a, b])
+    q = (sp.zeros(3, 1),) * 2
+    tokens = symbolic_steps(q, q, q, hooks, positions=(0, 2, 5)).tokens
+    first, second = hooks.bias(tokens)
+    assert first[2, 0] == -5 * a and second[2, 1] == -3 * b
+
+
+@pytest.mark.parametrize("route", ["folded", "sdpa", "eager"])
+@pytest.mark.parametrize("slopes", ["geometric", torch.tensor([0.9, 0.2, -0.1, 0.4])])
+def test_slopes_are_trained_where_asked(slopes, route):
+    """Their gradient is that of the logits, written out."""
+    encoding = ALiBi(4, slopes=slopes, trained=True).double()
+    q, k, v = (torch.tensor(normal(s, 1, 4, 9, 4)) for s in range(3))
+    upstream = torch.tensor(normal(3, 1, 4, 9, 4))
+    out = attend_torch(q, k, v, encoding, route=route)
+    (found,) = torch.autograd.grad(out, encoding.slopes, upstream)
+    m = encoding.slopes.detach().requires_grad_()
+    offset = torch.arange(9)[:, None] - torch.arange(9)
+    z = q @ k.mT / 2 - m[:, None, None] * offset
+    by_formula = z.masked_fill(offset < 0, -torch.inf).softmax(-1) @ v
+    (expected,) = torch.autograd.grad(by_formula, m, upstream)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    assert not [*ALiBi(4, slopes="geometric").parameters()]
 
 
 @pytest.mark.parametrize(
@@ -252,6 +328,23 @@ def test_t5_has_no_root_of_d():
     hooks = reference.t5(table=np.zeros((2, 8)), bidirectional=True, distance=5)
     taken = steps(q, k, v, hooks)
     np.testing.assert_array_equal(taken.logits, q @ k.swapaxes(-1, -2))
+
+
+def test_t5_s_bias_over_scaled_products_is_mpnet_s():
+    """scores / √d, then the bias: MPNet; with √d times the table, x-transformers."""
+    q, k, v = (normal(s, 2, 5, 16) for s in range(3))
+    table = normal(3, 2, 8)
+    options = dict(bidirectional=True, distance=5, scale="root")
+    taken = steps(q, k, v, reference.t5(table=table, **options))
+    offsets = np.arange(5)[:, None] - np.arange(5)
+    bucket = reference.t5_buckets(offsets, bidirectional=True, buckets=8, distance=5)
+    expected = q @ k.swapaxes(-1, -2) / 4 + table[:, bucket]
+    np.testing.assert_allclose(taken.logits, expected, rtol=0, atol=1e-14)
+    module = T5(2, buckets=8, table=torch.tensor(table), **options)
+    assert "scale='root'" in repr(module)
+    tensors = (torch.tensor(t)[None] for t in (q, k, v))
+    out = attend_torch(*tensors, module, causal=False)[0]
+    np.testing.assert_allclose(out.detach(), taken.out, rtol=0, atol=1e-14)
 
 
 def test_one_table_serves_a_stack():
@@ -481,6 +574,31 @@ BAD = [
         "multiple of 2",
     ),
     (lambda: ALiBi(2, slopes="authors", sides="both"), ValueError, "sides must be"),
+    (lambda: ALiBi(2, slopes="paper"), ValueError, "slopes must be 'authors' or"),
+    (lambda: ALiBi(2, slopes=[0.5, 0.25]), TypeError, "slopes must be a torch.Tensor"),
+    (lambda: ALiBi(2, slopes=torch.ones(3)), ValueError, r"slopes must be \[2\]"),
+    (
+        lambda: ALiBi(2, slopes=torch.ones(2), bias_max=4),
+        ValueError,
+        "bias_max is for slopes by a rule, got 4",
+    ),
+    (lambda: ALiBi(2, slopes="authors", bias_max=0), ValueError, "bias_max must be"),
+    (
+        lambda: reference.alibi(heads=2, slopes=np.ones(3)),
+        ValueError,
+        "slopes must be 2 finite numbers",
+    ),
+    (
+        lambda: symbolic.alibi(heads=2, slopes=[1]),
+        ValueError,
+        "slopes must be 2 expressions, got 1",
+    ),
+    (lambda: T5(2, bidirectional=False, scale="two"), ValueError, "'one' or 'root'"),
+    (
+        lambda: reference.t5(table=np.zeros((2, 4)), bidirectional=False, scale=1),
+        ValueError,
+        "scale must be 'one' or 'root', got 1",
+    ),
     (
         lambda: Attention(8, 2, encoding=ALiBi(4, slopes="authors")),
         ValueError,

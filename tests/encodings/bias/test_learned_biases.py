@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from mutants import published_encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import bias as reference
 from posedu.numpy.attention import Hooks, attend, steps
+from posedu.sympy import attention as symbolic_attention
 from posedu.sympy.bias import dape as symbolic_dape
 from posedu.torch import (
     DAPE,
@@ -29,6 +31,7 @@ from posedu.torch import (
     Sandwich,
 )
 from posedu.torch import attend as attend_torch
+from posedu.torch.attention import steps as torch_steps
 from posedu.torch.bias import broken_lines, dape
 from posedu.torch.encoding import Tokens
 
@@ -128,6 +131,25 @@ def test_up_to_the_threshold_it_is_toeplitz_and_beyond_it_is_not():
     assert along[:, 6:].tril(5).abs().max() > 1e-3
     assert encoding.by_distance(tokens_of(normal(1, 2, 7, 4))) is not None
     assert encoding.by_distance(tokens_of(normal(1, 2, 8, 4))) is None
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_few_keys_of_a_cropped_or_moved_cache_may_be_beyond_the_threshold(over):
+    encoding = drawn(fire(6.0))
+    if over:
+        encoding = drawn(DAPE(2, over=encoding, kernel=1, residual=True))
+    with torch.no_grad():
+        (encoding.over if over else encoding).multiplier.fill_(1.0)
+    q = normal(1, 2, 12, 4)
+    for shift, start in ((0, 8), (40, 8), (-3, 2)):
+        cache = KVCache()
+        attend_torch(*[q[:, :, :10]] * 3, encoding, cache=cache)
+        cache.crop(start)
+        cache.move(encoding, shift)
+        out = attend_torch(*[q[:, :, 10:]] * 3, encoding, cache=cache)
+        at = range(start + shift, 12 + shift)
+        fresh = attend_torch(*[q[:, :, start:]] * 3, encoding, positions=at)
+        torch.testing.assert_close(out, fresh[:, :, -2:], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("threshold", [3.0, 50.0])
@@ -312,6 +334,49 @@ def test_the_second_version_is_that_of_the_authors_but_at_the_end():
     assert off[..., -1, -1].min() > 1e-4
 
 
+@pytest.mark.parametrize("name", ["alibi", "t5", "fire", "none"])
+def test_published_edges_are_the_authors_to_the_end(name):
+    """In all implementations, and for the query that predicts, the last."""
+    encoding = made(name, 3, edges="published")
+    q, k = normal(2, 3, 6, 4), normal(2, 3, 6, 4, seed=1)
+    if name == "none":
+        s = q @ k.mT / 2
+        b, read = torch.zeros_like(s), s
+    else:
+        s, b = published_inputs(encoding, q, k)
+        read = torch.cat((s, b), 1)
+    convolutions = (
+        *(encoding.hidden.weight, encoding.hidden.bias),
+        *(encoding.out.weight, encoding.out.bias),
+    )
+    expected = s + b + mutants.dape_v2_of_the_authors(read, *convolutions)
+    found = encoding.logits(tokens_of(q, k))
+    torch.testing.assert_close(found.tril(), expected.tril(), rtol=0, atol=1e-13)
+
+
+def test_published_edges_in_every_implementation():
+    encoding = made("none", 3, edges="published")
+    own = {n.replace(".", "_"): p.detach() for n, p in encoding.named_parameters()}
+    q = normal(3, 4, 2)
+    found = attend_torch(*[q[None]] * 3, encoding)[0].detach().numpy()
+    given = {name: p.numpy() for name, p in own.items()}
+    options = dict(over=None, residual=True, edges="published")
+    expected = attend(*[q.numpy()] * 3, reference.dape(**given, **options), causal=True)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    exact = {
+        name: [sp.Matrix(m) for m in p.tolist()]
+        if p.ndim == 3
+        else [*map(sp.Float, p.tolist())]
+        for name, p in own.items()
+    }
+    heads = [sp.Matrix(m) for m in q.tolist()]
+    out = symbolic_attention.attend(
+        heads, heads, heads, symbolic_dape(**exact, **options)
+    )
+    found = np.array([m.evalf().tolist() for m in out], dtype=float)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+
+
 def test_as_published_a_token_is_told_whether_another_follows():
     encoding = made("alibi", 3, edges="code")
     q = normal(1, 3, 6, 4)
@@ -364,6 +429,64 @@ def test_padding_in_front_changes_nothing(over, kernel):
     )
     alone = attend_torch(*[q[:, :, 2:]] * 3, encoding)
     torch.testing.assert_close(padded[:, :, 2:], alone, rtol=0, atol=1e-13)
+
+
+HIDDEN = [False, True, False, True, True, False, False]
+
+
+@over
+@pytest.mark.parametrize(
+    ("edges", "causal"), [("masked", True), ("masked", False), ("code", True)]
+)
+def test_hidden_tokens_between_neighbors_change_nothing(over, edges, causal):
+    encoding = made(over, 3, edges=edges)
+    if encoding.needs_causal and not causal:
+        return
+    q, hidden = normal(2, encoding.heads, 7, 4), torch.tensor(HIDDEN)
+    masks = {
+        "key_padding_mask": torch.stack((hidden, hidden)),
+        "segments": torch.stack((hidden, hidden)).long(),
+    }
+    for name, mask in masks.items():
+        out = attend_torch(q, q, q, encoding, causal=causal, **{name: mask})
+        for group in (~hidden, hidden) if name == "segments" else (~hidden,):
+            own, at = q[:, :, group], torch.arange(7)[group]
+            alone = attend_torch(own, own, own, encoding, causal=causal, positions=at)
+            torch.testing.assert_close(out[:, :, group], alone, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("edges", ["masked", "code", "published"])
+def test_neighbors_are_those_that_the_mask_allows(edges):
+    """In all implementations; NumPy takes any mask, SymPy any visible keys."""
+    encoding = made("none", 3, edges=edges, width=2)
+    q = normal(1, 3, 7, 2).round(decimals=1)
+    padding = torch.tensor([HIDDEN])
+    found = torch_steps(q, q, q, encoding, key_padding_mask=padding)
+    mask = np.tri(7, dtype=bool) & ~np.array(HIDDEN)
+    own = {n.replace(".", "_"): p for n, p in encoding.named_parameters()}
+    arrays = {n: p.detach().numpy() for n, p in own.items()}
+    hooks = reference.dape(over=None, residual=True, edges=edges, **arrays)
+    rows = q[0].numpy()
+    expected = steps(rows, rows, rows, hooks, mask=mask)
+    weights = found.weights[0].detach().numpy()
+    np.testing.assert_allclose(weights, expected.weights, rtol=0, atol=1e-14)
+    w_1, w_2 = (arrays[n] for n in ("hidden_weight", "out_weight"))
+    symbolic = symbolic_dape(
+        over=None,
+        residual=True,
+        edges=edges,
+        hidden_weight=[sp.Matrix(w) for w in w_1],
+        hidden_bias=[*map(sp.Float, arrays["hidden_bias"])],
+        out_weight=[sp.Matrix(w) for w in w_2],
+        out_bias=[*map(sp.Float, arrays["out_bias"])],
+    )
+    visible = tuple(tuple(map(int, np.flatnonzero(row))) for row in mask)
+    exact = tuple(map(sp.Matrix, rows))
+    at = tuple(map(sp.Integer, range(7)))
+    tokens = symbolic_attention.Tokens(exact, exact, exact, 2, at, visible)
+    for logits, of_head in zip(symbolic.logits(tokens), expected.logits, strict=True):
+        numbers = np.array(logits.evalf(20), dtype=float)
+        np.testing.assert_allclose(numbers[mask], of_head[mask], rtol=0, atol=1e-13)
 
 
 @over
@@ -545,6 +668,27 @@ BAD = [
     (lambda: FIRE(2, **options(eps=-1.0)), ValueError, "eps must be finite and not"),
     (lambda: FIRE(2, **options(width=0)), ValueError, "width must be a positive"),
     (
+        lambda: broken_lines(1.5, *[torch.ones(1)] * 3, leak=0.0),
+        TypeError,
+        "w_1 must be a torch.Tensor, got float",
+    ),
+    (
+        lambda: broken_lines(*[torch.ones(2)] * 4, leak=0.0),
+        ValueError,
+        r"w_1, b_1, w_2 and b_2 must be \[width\], \[width\], \[heads, width\]",
+    ),
+    (
+        lambda: reference.dape(
+            over=reference.kerple_log(
+                log_r1=np.ones(1), log_r2=np.ones(1), scaling="code"
+            ),
+            **W,
+            residual=True,
+        ).logits(steps(*[np.ones((2, 3, 4))] * 3).tokens),
+        ValueError,
+        r"a bias must be one number, \[3, 3\] or \[2, 3, 3\] for 2 heads",
+    ),
+    (
         lambda: reference.fire_inputs(np.nan, 3, c=1.0, threshold=1.0, later="zero"),
         ValueError,
         "offsets must be finite",
@@ -581,7 +725,7 @@ BAD = [
     (
         lambda: DAPE(2, over=None, kernel=3, residual=True),
         ValueError,
-        "edges must be 'masked' or 'code', got None",
+        "edges must be 'masked' or 'code' or 'published', got None",
     ),
     (
         lambda: DAPE(2, over=None, kernel=1, residual=True, edges="code"),

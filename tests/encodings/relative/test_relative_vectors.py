@@ -110,6 +110,29 @@ def test_skewing_of_all_implementations_agrees_up_to_the_diagonal(n):
         np.testing.assert_array_equal(fast[:, rows, columns], by_offset)
 
 
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (4, 4), (3, 7), (5, 2), (0, 3)])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_skewing_of_rectangles(sizes, is_whole):
+    """Products of a text's last queries, with all offsets or those from 0 on."""
+    queries, keys = sizes
+    future = max(queries - 1, 0) if is_whole else 0
+    i, j = np.indices(sizes)
+    offset = keys - queries + i - j
+    known = offset >= -future
+    products = normal(0, 2, queries, keys + future)
+    by_pair = np.where(known, products[:, i, np.where(known, keys - 1 - offset, 0)], 0)
+    found = reference.skew(products, keys)
+    np.testing.assert_array_equal(np.where(known, found, 0), by_pair)
+    back = reference.unskew(by_pair, future)
+    again = reference.skew(back, keys)
+    np.testing.assert_array_equal(np.where(known, again, 0), by_pair)
+    if queries:
+        fast = toeplitz_bias.skew(torch.tensor(products), keys).numpy()
+        np.testing.assert_array_equal(np.where(known, fast, 0), by_pair)
+        fast = toeplitz_bias.unskew(torch.tensor(by_pair), future).numpy()
+        np.testing.assert_array_equal(fast, back)
+
+
 @pytest.mark.parametrize("slip", mutants.SKEWS)
 def test_other_ways_to_skew_are_none(slip):
     products = normal(0, 5, 5)
@@ -517,7 +540,15 @@ BAD = [
         ValueError,
         r"key_table must be \[rows, d\] .* got shape \[0, 4\]",
     ),
-    (lambda: reference.skew(Z8), ValueError, r"\[..., tokens, tokens\]"),
+    (lambda: reference.skew(np.zeros(3)), ValueError, r"\[..., queries, offsets\]"),
+    (lambda: reference.skew(np.zeros((2, 3)), 4), ValueError, "4 keys need as many"),
+    (lambda: reference.skew(np.zeros((2, 3)), -1), ValueError, "keys must be from 0"),
+    (lambda: reference.unskew(np.zeros(3), 0), ValueError, r"\[..., queries, keys\]"),
+    (
+        lambda: reference.unskew(np.zeros((2, 3)), -1),
+        ValueError,
+        "future must be from 0",
+    ),
     (
         lambda: reference.music_transformer(
             key_table=Z5, value_table=Z5[1:], beyond="zero"

@@ -1,5 +1,7 @@
 """ComRoPE: commuting generators, their special cases, and the cheaper form."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -421,15 +423,24 @@ def test_perturbed_positions_stay_in_their_patch(rule, intensity):
     assert abs(np.corrcoef(x, y)[0, 1]) < 5 / 3000**0.5
 
 
-@pytest.mark.parametrize("intensity", [0.1, 0.5, 1.0, 2.0])
-def test_the_paper_truncates_and_the_code_halves_and_clamps(intensity):
-    n = 200_000
-    centers = torch.zeros(n, 1, dtype=DOUBLE)
+def perturbed_by_torch(centers, **options):
     source = torch.Generator().manual_seed(3)
+    return perturb(torch.tensor(centers), generator=source, **options).numpy()
+
+
+def perturbed_by_numpy(centers, **options):
+    return rotary.perturb(centers, rng=np.random.default_rng(3), **options)
+
+
+@pytest.mark.parametrize("perturbed", [perturbed_by_torch, perturbed_by_numpy])
+@pytest.mark.parametrize("intensity", [0.1, 0.5, 1.0, 2.0])
+def test_the_paper_truncates_and_the_code_halves_and_clamps(intensity, perturbed):
+    n = 200_000
+    centers = np.zeros((n, 1))
 
     def moves(rule):
-        options = dict(patch=4.0, intensity=intensity, rule=rule, generator=source)
-        return (perturb(centers, **options) / 4).flatten().numpy()
+        options = dict(patch=4.0, intensity=intensity, rule=rule)
+        return (perturbed(centers, **options) / 4).ravel()
 
     # A statistic of n samples is within 5 of its standard deviations.
     edge = 0.5 / intensity
@@ -445,6 +456,18 @@ def test_the_paper_truncates_and_the_code_halves_and_clamps(intensity):
     inside = code[np.abs(code) < 0.5][::50]
     half = stats.truncnorm(-2 * edge, 2 * edge, scale=intensity / 2)
     assert stats.kstest(inside, half.cdf).pvalue > 1e-6
+
+
+def test_the_reference_perturbs_each_axis_within_its_patch():
+    centers = grid(5, 3, coordinates="centers").numpy()
+    side = (1 / 5, 1 / 3)
+    for rule, intensity in product(("paper", "code"), (0, 1e-6, 1.0, 1e6)):
+        options = dict(patch=side, intensity=intensity, rule=rule)
+        move = (perturbed_by_numpy(centers, **options) - centers) / side
+        assert np.abs(move).max() <= 0.5 + 1e-12
+        assert (move != 0).all() == (intensity > 0)
+    with pytest.raises(ValueError, match="patch must be one number or one for each"):
+        perturbed_by_numpy(centers, patch=(1.0,) * 3, intensity=1.0, rule="code")
 
 
 def test_no_intensity_moves_nothing_and_a_generator_repeats_itself():

@@ -33,6 +33,9 @@ ORACLE = json.loads(
     (ROOT / "tests/oracles" / "rope-types.json").read_text(encoding="utf-8")
 )
 CASES = {case["name"]: case for case in ORACLE["cases"]}
+CODE = json.loads(
+    (ROOT / "tests/oracles" / "model-code.json").read_text(encoding="utf-8")
+)
 TRAINED = "original_max_position_embeddings"
 
 dims = st.integers(2, 64).map(lambda pairs: 2 * pairs)
@@ -402,3 +405,30 @@ def test_what_is_no_map_is_refused(case, unchecked):
     call, message = REFUSED[case]
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_dynamic_in_transformers_keeps_the_longest_text_so_far():
+    """Its frequencies are no function of the text's length alone."""
+    case = CODE["dynamic"]
+    trained, longest, modules_own = case["trained"], case["trained"], {}
+    for length, theirs in zip(case["lengths"], case["frequencies"], strict=True):
+        longest = max(longest, length) if length >= trained else trained
+        mine = ntk_dynamic(
+            frequencies(case["d"]), factor=1.0, trained=trained, length=longest
+        )
+        np.testing.assert_allclose(theirs, mine, rtol=1e-6)
+        modules_own.setdefault(length, []).append(theirs[-1])
+    assert len(set(modules_own[3000])) == 2 and len(set(modules_own[2048])) == 2
+
+
+def test_one_rotation_moves_a_key_and_changes_its_frequencies():
+    rng = np.random.default_rng(0)
+    then, now = frequencies(16), ntk(frequencies(16), factor=3.0)
+    key, old, new = rng.normal(size=(1, 16)), 900, 37
+    cached = rope(key, [old], layout="half", frequencies=then)
+    moved = rope(cached, [1], layout="half", frequencies=new * now - old * then)
+    fresh = rope(key, [new], layout="half", frequencies=now)
+    np.testing.assert_allclose(moved, fresh, rtol=0, atol=1e-12)
+    for wrong in (now, then):  # one shift for all frequencies
+        shifted = rope(cached, [new - old], layout="half", frequencies=wrong)
+        assert abs(shifted - fresh).max() > 0.1

@@ -582,6 +582,23 @@ def test_moves_that_are_refused_change_nothing(encoding):
     assert all(vars(cache)[name] is old for name, old in before.items())
     cache.move(encoding, 2**53 - 9)
     assert cache.positions[0, -1] == 2**53 - 1
+    with pytest.raises(ValueError, match="must be below 9007199254740992 in size"):
+        layer(torch.zeros(1, 1, 16, dtype=torch.float64), cache=cache)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_slices_that_are_no_integers_are_refused():
+    encoding = NoPE()
+    _, _, cache = filled(encoding)
+    for place in ("a", 1.5, math.nan, True, 1j):
+        for arguments in ((place,), (0, place)):
+            with pytest.raises(TypeError, match="must be an integer or None, got"):
+                cache.crop(*arguments)
+            with pytest.raises(TypeError, match="must be an integer or None, got"):
+                cache.drop(encoding, *reversed((5, *arguments)[-2:]))
+    assert len(cache) == cache.count == 9
+    cache.crop(np.int64(1), np.int64(8))
+    assert len(cache) == 7
 
 
 def test_a_temperature_is_of_the_query():

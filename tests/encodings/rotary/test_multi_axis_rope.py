@@ -274,6 +274,28 @@ def arrays(module):
     return {n: p.detach().numpy() for n, p in module.named_parameters()}
 
 
+@pytest.mark.parametrize("d", [4, 8, 64, 128])
+@pytest.mark.parametrize("form", ["cayley", "circulant"])
+def test_three_axes_share_the_usual_heads(form, d):
+    """A video's t, x and y: 64 and 128 are no multiples of 6."""
+    module = make(form, d, axes=3)
+    at, x = normal(0, 5, 3), normal(1, 5, d)
+    found = module(torch.tensor(x), torch.tensor(at)).detach().numpy()
+    expected = rotary.string(x, at, form=form, **arrays(module))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    if form == "cayley":
+        f = module.frequencies.detach().numpy()
+        counts = (f != 0).sum(0)
+        assert counts.sum() == d // 2 and counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_equal_shares_start_as_axial_rope(axes):
+    start = make("cayley", 12, axes=axes).frequencies.detach().numpy()
+    f = rotary.axial_frequencies(12, order="concatenated", axes=axes)
+    np.testing.assert_allclose(start, f, rtol=1e-7)
+
+
 @given(st.integers(1, 6), st.integers(1, 3), seeds)
 def test_circulant_is_the_exponential_of_its_generators(half, axes, seed):
     d = 2 * half
@@ -549,10 +571,10 @@ REFUSED = {
         ValueError,
         "scale must be finite and not negative",
     ),
-    "d for another number of axes": (
-        lambda: STRING(8, form="cayley", axes=3),
+    "odd d": (
+        lambda: STRING(9, form="circulant", axes=3),
         ValueError,
-        "d must be a positive multiple of 6",
+        "d must be a positive multiple of 2",
     ),
     "no entries": (
         lambda: rotary.string(Z, Z[:, :2], form="cayley"),

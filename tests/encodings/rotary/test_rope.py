@@ -13,6 +13,7 @@ from posedu.numpy.frequencies import frequencies as geometric
 from posedu.sympy import rotary as symbolic
 from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import RoPE, convert_layout, rotate_pairs
+from posedu.torch.rotary import rope_linear_attention
 from support import bounds, compiling
 
 LAYOUTS = ("interleaved", "half")
@@ -286,6 +287,48 @@ def test_causal_linear_attention_keeps_two_sums_and_no_keys():
         total = (phi(q)[..., i, :] * keys).sum(-1)
         step = np.einsum("bhd,bhdv->bhv", turned[0][..., i, :], outer)
         np.testing.assert_allclose(out[..., i, :], step / total[..., None], atol=1e-12)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("tokens", [0, 1, 5, 128, 300])
+def test_linear_attention_of_both_implementations_agrees(tokens, layout, causal):
+    """Beyond 128 tokens, causal attention has sums of earlier tiles."""
+    q, k, v = (normal(s, 2, 3, tokens, 8) for s in range(3))
+    at = np.stack((np.arange(tokens), 2 * np.arange(tokens) + 7))
+    options = dict(layout=layout, causal=causal, base=100.0)
+    expected = rotary.rope_linear_attention(q, k, v, at, **options)
+    tensors = [torch.tensor(t) for t in (q, k, v)]
+    found = rope_linear_attention(*tensors, torch.tensor(at), **options)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
+    low = [t.bfloat16() for t in tensors]
+    out = rope_linear_attention(*low, torch.tensor(at), **options)
+    assert out.dtype == torch.bfloat16
+
+
+def test_gradients_of_linear_attention():
+    q, k, v = (torch.tensor(normal(s, 130, 4), requires_grad=True) for s in range(3))
+    w = torch.tensor(normal(3, 130, 4))
+
+    def loss(q, k, v):
+        options = dict(layout="half", causal=True)
+        if isinstance(q, np.ndarray):
+            out = rotary.rope_linear_attention(q, k, v, range(130), **options)
+            return (out * w.numpy()).sum()
+        return (rope_linear_attention(q, k, v, range(130), **options) * w).sum()
+
+    gradients = torch.autograd.grad(loss(q, k, v), (q, k, v))
+    numbers = [t.detach().numpy() for t in (q, k, v)]
+    for n, gradient in enumerate(gradients):
+        direction, step = normal(4 + n, 130, 4), 1e-5
+        ends = [
+            loss(*(t + s * step * direction * (m == n) for m, t in enumerate(numbers)))
+            for s in (1, -1)
+        ]
+        slope = (ends[0] - ends[1]) / (2 * step)
+        assert float((gradient * torch.tensor(direction)).sum()) == pytest.approx(
+            slope, rel=1e-6, abs=1e-6
+        )
 
 
 def test_linear_attention_weights_are_not_a_convex_combination():

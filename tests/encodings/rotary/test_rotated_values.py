@@ -139,6 +139,21 @@ def test_far_mismatches_gain():
     assert ratios[0] > 0.9 and ratios[1] == pytest.approx(math.exp(-8), rel=1e-6)
 
 
+def test_translations_of_float16_have_a_reach():
+    d = 16
+    encoding, at = GTA(d, image_dim=4), torch.zeros(12, 8)
+    at[:, :3] = torch.tensor(drawn(0, 12, 3))
+    at[:, :3] *= 0.999 * encoding.reach(torch.float16) / at[:, :3].norm(dim=1).max()
+    x = torch.tensor(drawn(1, 1, 2, 12, d)).clamp(-4, 4).sign().mul(4).half()
+    for route in ("eager", "sdpa"):
+        assert attend(x, x, x, encoding, positions=at, route=route).isfinite().all()
+    for dtype in (torch.float32, torch.bfloat16):
+        far = 1e4 * at
+        assert attend(*[x.to(dtype)] * 3, encoding, positions=far).isfinite().all()
+    with pytest.raises(ValueError, match=r"translations must be at most 255.*float16"):
+        attend(x, x, x, encoding, positions=1.01 * at)
+
+
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 

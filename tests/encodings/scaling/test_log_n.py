@@ -1,5 +1,6 @@
 """Log-n temperature: published numbers, properties, errors."""
 
+import json
 import math
 import tomllib
 
@@ -185,6 +186,21 @@ def test_the_data_on_models_say_what_can_be_computed():
             assert numbers.items() <= ours.items()
             assert own["growth"] == ours["growth"]
             assert own["index_from"] == ours["index_from"]
+
+
+def test_layers_without_rope_are_counted_as_the_data_say():
+    """From the first layer or from the last, as the code of transformers counts."""
+    path = ROOT / "tests/oracles/model-code.json"
+    code = json.loads(path.read_text(encoding="utf-8"))
+    for depth, models in code["layers_with_rope"].items():
+        for name, has in models.items():
+            at = [n for n, rope in enumerate(has) if not rope]
+            if name.startswith("muse"):
+                at = [len(has) - 1 - n for n in reversed(at)]
+                assert [n % 4 for n in at] == [0] * len(at)
+            else:
+                assert [(n + 1) % 4 for n in at] == [0] * len(at)
+            assert len(has) == int(depth) and len(at) >= len(has) // 4
 
 
 A = np.ones(2)
