@@ -67,6 +67,9 @@ GroupJoin = Literal["floor", "exact"]
 # Log-n temperature: what the temperature grows like.
 TemperatureGrowth = Literal["steps", "floor", "power", "learned"]
 
+# T5: the factor of products of queries and keys, 1 or 1/√d.
+T5Scale = Literal["one", "root"]
+
 # ALiBi: slopes of a number of heads that is no power of two, and biases of later keys.
 ALiBiSlopes = Literal["authors", "geometric"]
 ALiBiSides = Literal["causal", "symmetric", "one-sided"]
@@ -83,7 +86,7 @@ FIRELaterKeys = Literal["distance", "zero"]
 
 # DAPE: the bias below the MLP, and what a kernel reads beyond the last key.
 DAPEBias = Literal["alibi", "t5", "fire"]
-DAPEEdges = Literal["masked", "code"]
+DAPEEdges = Literal["masked", "code", "published"]
 
 # Music Transformer: logits of offsets beyond the table.
 BeyondOffsets = Literal["zero", "clip"]
@@ -113,6 +116,7 @@ Remainder = Literal["drop", "own", "sink", "renormalize"]
 FARTHEST = 2**16  # default of how far from 0 FLOATER integrates
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
+LARGEST_ANGLE = 2**29  # where float64 still has an angle to 2⁻²⁴, as exact as float32
 LEAST_TIME = 1e-30  # float32 cannot hold the bias of a gate that forgets faster
 
 Choice = TypeVar("Choice")
@@ -125,15 +129,23 @@ def require_dimension(name: str, value: int, multiple: int = 2) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value > LARGEST_SIZE:
+        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, got {value}")
     if value <= 0 or value % multiple:
         nearest = max(multiple, round(value / multiple) * multiple)
         raise ValueError(
             f"{name} must be a positive multiple of {multiple}, got {value}; "
             f"the nearest valid value is {nearest}"
         )
-    if value > LARGEST_SIZE:
-        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, got {value}")
     return int(value)
+
+
+def _is_finite(value: Real) -> bool:
+    """Return whether a number is finite as a float, which a large integer is not."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def require_base(base: float) -> float:
@@ -143,7 +155,7 @@ def require_base(base: float) -> float:
     """
     if isinstance(base, bool) or not isinstance(base, Real):
         raise TypeError(f"base must be a number, got {base!r}")
-    if not math.isfinite(base) or base <= 1:
+    if not _is_finite(base) or base <= 1:
         raise ValueError(f"base must be finite and greater than 1, got {base}")
     return float(base)
 
@@ -206,9 +218,17 @@ def require_finite(name: str, value: float) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not math.isfinite(value):
+    if not _is_finite(value):
         raise ValueError(f"{name} must be finite, got {value}")
     return float(value)
+
+
+def require_default_bias_max(bias_max: float) -> None:
+    """Raise unless ``bias_max`` is 8, its default: slopes as numbers have no other."""
+    if bias_max != 8:
+        raise ValueError(
+            f"bias_max is for slopes by a rule, got {bias_max} beside slopes as numbers"
+        )
 
 
 def require_not_negative(name: str, value: float) -> float:
@@ -218,7 +238,7 @@ def require_not_negative(name: str, value: float) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 <= value < math.inf:
+    if not _is_finite(value) or value < 0:
         raise ValueError(f"{name} must be finite and not negative, got {value}")
     return float(value)
 
@@ -568,6 +588,12 @@ def require_image_dim(image_dim: int, d: int | None = None) -> int:
     return int(image_dim)
 
 
+def _is_listed(values: object) -> bool:
+    """Return whether ``values`` can be iterated: no text, number or array of none."""
+    is_iterable = isinstance(values, Iterable) and not isinstance(values, str)
+    return is_iterable and getattr(values, "ndim", 1) > 0
+
+
 def require_sections(sections: Sequence[int], order: SectionOrder) -> tuple[int, ...]:
     """Return ``sections``, the number of feature pairs of each axis, or raise.
 
@@ -575,7 +601,7 @@ def require_sections(sections: Sequence[int], order: SectionOrder) -> tuple[int,
     that the rule does not allow, or if there is no pair.
     """
     require_choice("order", order, SectionOrder)
-    if isinstance(sections, str) or not isinstance(sections, Iterable):
+    if not _is_listed(sections):
         raise TypeError(f"sections must be a count for each axis, got {sections!r}")
     counts = tuple(require_count("a section", count) for count in sections)
     if not sum(counts):
@@ -606,7 +632,7 @@ def require_parts(
     given as (frames, rows, columns) or (frames, rows, columns, step), with the step of
     time between frames, and returned with a step of 1 if none is given.
     """
-    if isinstance(parts, str) or not isinstance(parts, Iterable):
+    if not _is_listed(parts):
         raise TypeError(f"parts must be counts and grids, got {parts!r}")
     exact: list[int | tuple[int, int, int, float]] = []
     reach = 0.0

@@ -10,6 +10,8 @@ from tempfile import TemporaryFile
 from typing import Any
 from uuid import uuid4
 
+from posedu._argument_types import check_types
+
 
 class Table:
     """Base class of tables of results: a caption, column heads and rows of cells."""
@@ -85,6 +87,7 @@ class Folded:
         )
 
 
+@check_types
 def require_writable(path: str | Path) -> None:
     """Raise OSError now if :meth:`SavedTable.save` could not write ``path`` later.
 
@@ -94,8 +97,11 @@ def require_writable(path: str | Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise IsADirectoryError(f"a file is needed, got the folder {path}")
-    with TemporaryFile(dir=path.parent):
-        pass
+    try:
+        with TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:  # which names the temporary file
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager
@@ -116,6 +122,7 @@ def reading(path: str | Path, expected: str) -> Iterator[None]:
         ) from error
 
 
+@check_types
 @dataclass
 class SavedTable(Table):
     """Base class of tables that are dataclasses and can be saved as a JSON file."""

@@ -18,6 +18,8 @@ import numpy as np
 from jaxtyping import Float, Num
 from matplotlib.figure import Figure as Canvas
 
+from posedu._argument_types import check_types
+from posedu._arguments import require_choice, require_dimension
 from posedu._result_table import Table
 
 Array = np.ndarray
@@ -59,6 +61,7 @@ _STYLE = {
 }
 
 
+@check_types
 @dataclass(frozen=True)
 class Figure:
     """SVG of a drawn figure, with its caption and alternative text."""
@@ -74,18 +77,22 @@ class Figure:
         )
 
 
+@check_types
 def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
     """Return an empty figure in the book's style, and its axes ``[rows, columns]``.
 
     :func:`finish` completes the figure. ``options`` go to matplotlib's ``subplots``,
     except for ``figsize``, the figure's width and height in inches.
     """
+    require_dimension("rows", rows, 1)
+    require_dimension("columns", columns, 1)
     with mpl.rc_context(_STYLE):
         figure = Canvas(figsize=options.pop("figsize", None))
         axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, axes
 
 
+@check_types
 def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
     """Convert a drawn matplotlib figure into a :class:`Figure`.
 
@@ -107,13 +114,13 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
     label = html.escape(alt, quote=True)
     svg = re.sub(
         r'<svg (.*?)width="[\d.]+pt" height="[\d.]+pt"',
-        rf'<svg role="img" aria-label="{label}" \1',
+        lambda found: f'<svg role="img" aria-label="{label}" {found[1]}',
         svg,
         count=1,
         flags=re.S,
     )
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
-    return Figure(svg, caption, alt)
+    before, _, rest = svg.partition("<metadata>")
+    return Figure(before + rest.partition("</metadata>")[2], caption, alt)
 
 
 def _ink(figure: Canvas) -> None:
@@ -148,6 +155,7 @@ class _Columns(Table):
         yield from zip(*self.columns.values(), strict=True)
 
 
+@check_types
 def table(
     columns: Mapping[str, Sequence[object]],
     *,
@@ -187,9 +195,10 @@ def table(
     return _Columns(caption, cells, frozenset(words))
 
 
+@check_types
 def curves(
-    x: Num[Array, "points"],
-    lines: Mapping[str, Float[Array, "points"]],
+    x: Num[Array, "points"] | Sequence[float],
+    lines: Mapping[str, Float[Array, "points"] | Sequence[float]],
     *,
     x_label: str,
     y_label: str,
@@ -204,6 +213,17 @@ def curves(
     gets no legend. ``x_scale`` and ``y_scale`` are matplotlib's scales, such as
     ``"log"``.
     """
+    x = np.asarray(x)
+    _require_axes("x", x, 1)
+    scales = mpl.scale.get_scale_names()
+    for name, scale in (("x_scale", x_scale), ("y_scale", y_scale)):
+        require_choice(name, scale, scales)
+    for name, y in lines.items():
+        if np.shape(y) != x.shape:
+            raise ValueError(
+                f"lines[{name!r}] must have a number for each of the {len(x)} in x, "
+                f"got shape {list(np.shape(y))}"
+            )
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
         for name, y in lines.items():
@@ -216,6 +236,15 @@ def curves(
         if len(lines) > 1:
             _legend(figure, axes, "outside upper center", columns=2)
         return finish(figure, caption=caption, alt=alt)
+
+
+def _require_axes(name: str, array: Array, axes: int) -> None:
+    """Raise unless an array of real numbers has so many ``axes``, none of length 0."""
+    if array.dtype.kind not in "biuf" or array.ndim != axes or not array.size:
+        raise ValueError(
+            f"{name} must be an array of numbers with {axes} axes, none empty, got "
+            f"shape {list(array.shape)} of {array.dtype}"
+        )
 
 
 def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
@@ -232,6 +261,7 @@ def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> No
         legend.remove()
 
 
+@check_types
 def image(
     table: Float[Array, "rows columns"],
     *,
@@ -246,6 +276,7 @@ def image(
     White is 0, the first row of ``table`` is at the top, and NaN is hatched.
     ``value_label`` says beside the color bar what the numbers are.
     """
+    _require_axes("table", table, 2)
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
         limit = float(np.abs(np.nan_to_num(table)).max()) or 1.0
@@ -257,6 +288,7 @@ def image(
         return finish(figure, caption=caption, alt=alt)
 
 
+@check_types
 def heat_map(
     axes: mpl.axes.Axes, table: Float[Array, "rows columns"], **options
 ) -> mpl.image.AxesImage:
@@ -265,6 +297,7 @@ def heat_map(
     NaN stands for a masked entry and has no color, since a color would be read as a
     value of the scale. ``options`` go to matplotlib's ``imshow``.
     """
+    _require_axes("table", table, 2)
     axes.grid(False)
     picture = axes.imshow(table, interpolation="nearest", **options)
     i, j = np.nonzero(np.isnan(table))
@@ -274,6 +307,7 @@ def heat_map(
     return picture
 
 
+@check_types
 def around_a_query(
     columns: Mapping[str, Sequence[Float[Array, "_ _"]]],
     rows: Sequence[str],
@@ -287,6 +321,12 @@ def around_a_query(
     ``columns`` maps a column's title to its maps from top to bottom, which share one
     color scale; ``rows`` are the labels of the rows of maps.
     """
+    for title, pictures in columns.items():
+        if len(pictures) != len(rows):
+            raise ValueError(
+                f"columns[{title!r}] must have {len(rows)} maps, one for each row, got "
+                f"{len(pictures)}"
+            )
     figure, axes = canvas(
         len(rows), len(columns), figsize=(5.6, 1.1 * len(rows) + 0.3), sharey=True
     )
@@ -306,6 +346,7 @@ def around_a_query(
     return finish(figure, caption=caption, alt=alt)
 
 
+@check_types
 def angle_dials(
     angles: Float[Array, "panels pairs"],
     titles: Sequence[str],
@@ -319,6 +360,9 @@ def angle_dials(
     counter-clockwise from the right; ``titles`` are the dials' titles. The lower a
     pair's frequency, the shorter its hand.
     """
+    _require_axes("angles", angles, 2)
+    if len(titles) != len(angles):
+        raise ValueError(f"titles must be {len(angles)}, one a dial, got {len(titles)}")
     with mpl.rc_context(_STYLE):
         rows = -(-len(titles) // DIALS_IN_A_ROW)
         columns = min(len(titles), DIALS_IN_A_ROW)

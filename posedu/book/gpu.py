@@ -21,6 +21,8 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from posedu._command_line import whole_number
+from posedu._result_table import require_writable
 from posedu.book.provenance import file_label, provenance, same_making
 from posedu.book.timing import Timing, time_encoding
 from posedu.book.timing.peers import PEERS
@@ -89,8 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--modes", nargs="+", choices=MODES, default=MODES, help="to cross-check"
     )
-    parser.add_argument("--lengths", type=int, nargs="+", default=[2048, 8192])
-    parser.add_argument("--repeats", type=int, default=30)
+    size = whole_number(1)
+    parser.add_argument("--lengths", type=size, nargs="+", default=[2048, 8192])
+    parser.add_argument("--repeats", type=size, default=30)
     return parser
 
 
@@ -106,13 +109,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in options.names if name not in CATALOG]
     if unknown:
         parser.error(f"no entry is named {unknown[0]}; names are {', '.join(CATALOG)}")
-    if options.device is None and not torch.cuda.is_available():
+    if options.device != "cpu" and not torch.cuda.is_available():
         print(REFUSAL, file=sys.stderr)
         return 2
     if options.device == "cpu" and not options.folder:
         parser.error("--device cpu needs a --folder other than the book's data")
     device = torch.device(options.device or "cuda")
     folder = Path(options.folder or "book/data")
+    try:
+        require_writable(folder / "result.json")
+    except OSError as error:
+        parser.error(str(error))
     runs = _runs(device, options)
     any_failed = False
     chosen = tqdm(parts(options.names or tuple(CATALOG)), unit="part")

@@ -21,10 +21,14 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions.matexpr import MatrixElement
 
+from posedu._argument_types import check_types, short_repr
+from posedu._arguments import require_seed
 from posedu.book.display import DisplayError, Table, find, mutants, parse, sides
 from posedu.book.display.semantics import holds as relation_holds
+from posedu.sympy._expressions import expression
 
 MUTANT_SAMPLES = 20  # samples of a check that are tried on each mutant of a display
 
@@ -33,6 +37,7 @@ class ProofError(AssertionError):
     """Error for a formula of the book that its check does not confirm."""
 
 
+@check_types
 @dataclass(frozen=True)
 class Proof:
     """A successful check of a claim, which is a labeled formula of the book.
@@ -73,6 +78,7 @@ class Proof:
         )
 
 
+@check_types
 def prove(
     label: str,
     left: Any,
@@ -111,9 +117,18 @@ def prove(
     """
     how = "proved symbolically, for all values of its symbols"
     if right is None:
-        tables = [left] if isinstance(left, Mapping) else list(left)
+        tables = [left] if isinstance(left, Mapping) else left
+        if not (
+            isinstance(tables, Sequence)
+            and tables
+            and all(isinstance(table, Mapping) for table in tables)
+        ):
+            raise TypeError(
+                f"{label}: without a right side, left must be a table of values or a "
+                f"list of tables, got {short_repr(left)}"
+            )
         for table in tables:
-            _prove_equal(label, *_equated(label, table))
+            _prove_display(label, sides(find(label), table))
         typeset = _refused(label, tables, _is_unequal)
         _declare(Proof(label, how, covers, typeset))
         return
@@ -139,6 +154,7 @@ def _prove_equal(label: str, left: Any, right: Any) -> None:
             raise ProofError(f"{label}: entry {entry} differs by {residual}")
 
 
+@check_types
 def prove_each(
     label: str,
     cases: Iterable[Any],
@@ -177,6 +193,7 @@ def prove_each(
     _declare(Proof(label, how, covers, typeset))
 
 
+@check_types
 def prove_sampled(
     label: str,
     use: Callable[[np.random.Generator], float | Table],
@@ -224,7 +241,7 @@ def prove_sampled(
     """
     if samples < 1:
         raise ProofError(f"{label}: no sample was drawn")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(require_seed(seed))
     largest, tables = 0.0, []
     for sample in range(samples):
         result = use(rng)
@@ -274,20 +291,9 @@ def _entries(value: Any) -> list[sp.Expr]:
     """Return all entries of an expression, a matrix or a list of these, as one list."""
     if isinstance(value, list | tuple):
         return [entry for item in value for entry in _entries(item)]
-    return list(value) if isinstance(value, sp.MatrixBase) else [_expression(value)]
-
-
-def _expression(value: Any) -> sp.Expr:
-    """Convert a value to a SymPy expression; refuse strings, which SymPy would run.
-
-    A string, or another value that SymPy does not know, raises TypeError.
-    """
-    try:
-        return sp.sympify(value, strict=True)
-    except sp.SympifyError:
-        raise TypeError(
-            f"the values to compare must be expressions, got {type(value).__name__}"
-        ) from None
+    if isinstance(value, sp.MatrixBase):
+        return list(value)
+    return [expression("each side", value)]
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:
@@ -310,30 +316,38 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
     return simplified
 
 
-def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
-    """Return the left and the right sides of the displayed equations with a label.
+def _prove_display(label: str, relations: list[tuple[str, Any, Any]]) -> None:
+    """Raise ProofError unless all relations of a display hold.
 
-    ``table`` has the values of the equations' symbols. A display with another relation
-    than ``=`` raises DisplayError.
+    An inequality holds if the difference of its sides, as a product of factors, has a
+    known sign.
     """
-    relations = sides(find(label), table)
-    if any(sign != "=" for sign, _, _ in relations):
-        raise DisplayError(f"{label}: prove needs a display of equations only")
-    return [left for _, left, _ in relations], [right for _, _, right in relations]
+    equations = [(left, right) for sign, left, right in relations if sign == "="]
+    if equations:
+        lefts, rights = map(list, zip(*equations, strict=True))
+        _prove_equal(label, lefts, rights)
+    for sign, left, right in relations:
+        if sign != "=":
+            larger = left - right if sign in (">", "\\ge") else right - left
+            margin = sp.factor(_simplest(larger))
+            is_strict = sign in ("<", ">")
+            if not (margin.is_positive if is_strict else margin.is_nonnegative):
+                raise ProofError(f"{label}: {left} {sign} {right} is not shown")
 
 
 def _display_use(display: Any, table: Table) -> float:
     """Return the largest ratio, left over right side, of the displayed inequalities.
 
     ``display`` is the formula, ``table`` has the values of the formula's symbols. The
-    ratio is infinite if a right side is not positive, 0 if both sides are 0.
+    ratio is infinite if a right side is not positive, 0 if both sides are 0. If no
+    ratio is above 1, one that is negative or NaN is returned.
     """
     uses = []
     for sign, left, right in sides(display, table):
         if sign in ("=", ">", "\\ge"):
             raise DisplayError(f"a sampled display must be a ≤ b, got a {sign} b")
         uses.append(_use(float(left), float(right)))
-    return max(uses)
+    return max(uses, key=lambda use: (use > 1, not use >= 0, use))
 
 
 def _use(used: float, bound: float) -> float:
@@ -373,15 +387,17 @@ def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> b
 
 
 def _is_unequal(display: Any, table: Table) -> bool:
-    """Return whether a displayed equation's sides differ at fixed numbers.
+    """Return whether a displayed relation is false at fixed numbers.
 
-    ``table`` has the values of the equation's symbols. Fixed numbers take the place of
+    ``table`` has the values of the relation's symbols. Fixed numbers take the place of
     those symbols that remain in these values.
     """
     return any(
         _shape(left) != _shape(right)
         or any(map(_differ, _entries(left), _entries(right)))
-        for _, left, right in sides(display, table)
+        if sign == "="
+        else not relation_holds(sign, _at_fixed_numbers(left - right), 0)
+        for sign, left, right in sides(display, table)
     )
 
 
@@ -395,7 +411,7 @@ def _is_false(display: Any, table: Table) -> bool:
 
 
 def _is_true(sign: str, left: Any, right: Any) -> bool:
-    if sign != "=":
+    if sign != "=" or isinstance(left, sp.Set):
         return relation_holds(sign, left, right)
     if _shape(left) != _shape(right):
         return False
@@ -410,21 +426,38 @@ def _is_exceeded(display: Any, table: Table) -> bool:
 def _differ(left: sp.Expr, right: sp.Expr) -> bool:
     """Return whether two expressions differ with fixed numbers for their symbols.
 
-    If symbols do not commute or no number results, they differ unless SymPy shows that
-    the difference is 0.
+    An undefined function has a fixed result for each of its arguments. If symbols do
+    not commute or no number results, the expressions differ unless SymPy shows that the
+    difference is 0.
     """
     residual = sp.sympify(left - right)
     letters = {s for s in residual.free_symbols if isinstance(s, sp.Symbol)}
     symbols = sorted(letters | residual.atoms(MatrixElement), key=str)
     if not all(symbol.is_commutative for symbol in symbols):
         return bool(sp.expand(residual) != 0)
+    number = _at_fixed_numbers(residual)
+    return bool(abs(number) > 1e-12 if number.is_number else _simplest(residual) != 0)
+
+
+def _at_fixed_numbers(expression: sp.Expr) -> sp.Expr:
+    """Return an expression's value with fixed numbers for its symbols.
+
+    An undefined function has a fixed result for each of its arguments.
+    """
+    letters = {s for s in expression.free_symbols if isinstance(s, sp.Symbol)}
+    symbols = sorted(letters | expression.atoms(MatrixElement), key=str)
     primes = map(sp.prime, itertools.count(1))  # √n / 3 with n = 9 would be 1
     values = {
         symbol: sp.Integer(n) if symbol.is_integer else sp.N(sp.sqrt(n) / 3, 60)
         for symbol, n in zip(symbols, primes, strict=False)
     }
-    number = sp.N(residual.xreplace(values), 30)
-    return bool(abs(number) > 1e-12 if number.is_number else _simplest(residual) != 0)
+    at = expression.xreplace(values)
+    called = {f: f.func(*(sp.N(x, 20) for x in f.args)) for f in at.atoms(AppliedUndef)}
+    results = {
+        call: sp.N(sp.sqrt(n) / 3, 60)
+        for call, n in zip(sorted(set(called.values()), key=str), primes, strict=False)
+    }
+    return sp.N(at.xreplace({f: results[call] for f, call in called.items()}), 30)
 
 
 def _declare(proof: Proof) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from posedu import __version__
+from posedu._argument_types import check_types
 
 KEPT_MEMORY = MappingProxyType(
     {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
@@ -24,6 +25,7 @@ KEPT_MEMORY = MappingProxyType(
 """Environment in which glibc keeps freed memory; read once, when a process starts."""
 
 
+@check_types
 def provenance(
     device: torch.device, seed: int, libraries: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -50,6 +52,7 @@ def provenance(
     }
 
 
+@check_types
 def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two provenances are equal except for the date.
 
@@ -59,6 +62,7 @@ def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return one | {"date": None} == other | {"date": None}
 
 
+@check_types
 def file_label(device: torch.device) -> str:
     """Return the device's part of a result file's name: ``cpu``, or a GPU's name.
 

@@ -9,6 +9,7 @@ and of the weights of their norms. No number changes.
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from jaxtyping import Int
 from tqdm import tqdm
 
+from posedu._argument_types import check_types
 from posedu._arguments import (
     Layout,
     RotatedEnd,
@@ -49,6 +51,7 @@ class ConvertError(ValueError):
     """Raised for a checkpoint whose conversion could change a logit; says why."""
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
     """Layout of the pairs of a head's rotated features, and the direction of rotation.
@@ -85,6 +88,7 @@ class Pairs:
         return both[::-1] if self.clockwise else both
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class Conversion:
     """A conversion between RoPE's layouts of pairs, for heads of one dimension.
@@ -141,7 +145,18 @@ class Conversion:
 
         ``features`` is the number of the head's features. The rotated features begin at
         index ``start``; all others stay in place.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The rotated features do not lie within the head.
         """
+        require_dimension("features", features, 1)
+        if not 0 <= start <= features - self.rotated_width:
+            raise ValueError(
+                f"start must be from 0 to {features - self.rotated_width}, since "
+                f"{self.rotated_width} of {features} features are rotated, got {start}"
+            )
         source = np.arange(features)
         here, there = (
             p.features(self.rotated_width) for p in (self.source, self.target)
@@ -169,6 +184,11 @@ class Conversion:
             )
         concerns = re.search(PER_HEAD, name), re.search(SHARED, name)
         if not any(concerns):
+            if _is_unknown_norm(name):
+                raise ConvertError(
+                    f"{name} looks like a norm of queries or keys, whose numbers must "
+                    "be permuted with them; rename it to q_norm or k_norm"
+                )
             if re.search(NAMED, name):
                 raise ConvertError(
                     f"{name} belongs to an adapter or to quantized weights, whose "
@@ -219,6 +239,10 @@ def convert(state: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
         raise ConvertError(
             f"`state` must map names to tensors, got {short_repr(state)}"
         )
+    if not isinstance(conversion, Conversion):
+        raise TypeError(
+            f"`conversion` must be a Conversion, got {short_repr(conversion)}"
+        )
     wrong = [
         name
         for name, tensor in state.items()
@@ -236,6 +260,7 @@ def convert(state: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
     }
 
 
+@check_types
 def convert_file(source: str | Path, target: str | Path, conversion: Conversion) -> int:
     """Convert the layout of pairs in a safetensors file, one tensor at a time.
 
@@ -287,6 +312,7 @@ def convert_file(source: str | Path, target: str | Path, conversion: Conversion)
                 made.seek(start + begin)
                 made.write(raw.reshape(len(rows), -1)[rows].tobytes())
             made.close()
+            shutil.copymode(source, made.name)
             os.replace(made.name, target)
         except BaseException:
             made.close()
@@ -304,7 +330,7 @@ def _plan(
     that all rows of the tensor stay where they are.
     """
     plan = {
-        name: conversion.rows(name, shape[0] if shape else 0)
+        name: conversion.rows(name, shape[0] if shape and all(shape) else 0)
         for name, shape in shapes.items()
     }
     found = {
@@ -335,6 +361,18 @@ def _plan(
     yield from plan.items()
 
 
+def _is_unknown_norm(name: str) -> bool:
+    """Return whether a tensor's name has words for queries or keys and for a norm.
+
+    Norms of latent attention (``q_a_layernorm``), which come before the projections to
+    heads, do not count.
+    """
+    *_, module, _ = ["", *name.split(".")]
+    words = {*module.split("_")}
+    is_norm = any("norm" in word for word in words) or "ln" in words
+    return is_norm and bool(words & {"q", "k", "query", "key"}) and "a" not in words
+
+
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     """Read a safetensors header; return it, and the offset where tensors' bytes begin.
 
@@ -356,7 +394,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             for name, of in sorted(header.items(), key=_offsets):
                 begin, end = _offsets((name, of))
                 bytes_each = BYTES.get(of["dtype"])
-                if any(type(n) is not int or n < 0 for n in of["shape"]):
+                if not all(type(n) is int and 0 <= n <= 8 * size for n in of["shape"]):
                     raise ValueError(f"{name} has the shape {short_repr(of['shape'])}")
                 if not 0 <= begin <= end <= size - 8 - length:
                     raise ValueError(f"{name} lies outside the file")

@@ -32,6 +32,8 @@ def padded_positions(
     TypeError, ValueError
         The mask is not boolean, or does not have two axes.
     """
+    if isinstance(mask, np.ma.MaskedArray):
+        raise TypeError("`mask` must be a plain array: fill the masked entries first")
     mask = np.asarray(mask)
     if mask.dtype != bool:
         raise TypeError(

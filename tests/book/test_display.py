@@ -102,7 +102,11 @@ def test_words_about_quantifiers_are_left_out():
         (r"a / b x = t", "a slash is followed by one factor"),
         (r"\cos a / b = t", "needs parentheses"),
         (r"a \pm b = x", "two statements"),
-        (r"a = b \iff x = t", "cannot be parsed from"),
+        (r"a \iff x = t", "each side of an equivalence needs a relation"),
+        (r"\sum_{t=1}^{\infty} a = x", "needs an antidifference under 'sum t'"),
+        (r"\sum^{\infty} a = x", "needs its variable and its start"),
+        (r"\frac{\partial a}{\partial 2} = x", "must be by a symbol"),
+        (r"a' = x", "a prime is the derivative of a function"),
         (r"a + \dots + b = x", "cannot be parsed from"),
         (r"\sum_p v_p = a", "needs the values of p under 'p in'"),
         (r"y = a", "has no value for y"),
@@ -208,10 +212,74 @@ def test_a_display_without_anything_to_change_is_read_all_the_same(page, capsys)
     )
 
 
-def test_prove_reads_no_inequality(page):
-    page(r"i \le i")
-    with pytest.raises(DisplayError, match="prove needs a display of equations only"):
-        prove("eq-x", {"i": i}, covers="")
+def test_an_inequality_is_proved_by_the_sign_of_a_product(page, capsys):
+    y = sp.Symbol("y", real=True)
+    page(r"y^2 = y y \ge 2 y - 1")
+    prove("eq-x", {"y": y}, covers="")
+    assert "as typeset: refuses 2 of 2 mutants" in capsys.readouterr().out
+    page(r"y^2 > 2 y - 1")  # not at 1
+    with pytest.raises(ProofError, match="is not shown"):
+        prove("eq-x", {"y": y}, covers="")
+    page(r"2 y - 1 \le y^2")
+    prove("eq-x", {"y": y}, covers="")
+    page(r"2 y - 2 < y^2")
+    with pytest.raises(ProofError, match="is not shown"):  # true, but no product
+        prove("eq-x", {"y": y}, covers="")
+
+
+def test_the_modulus_of_a_rounded_complex_number_is_a_number():
+    at = {"R": lambda z: 1 + z + z**2 / 2, "z": sp.Float(0.73), "n": 177}
+    latex = r"\lvert R(\mathrm i z)^n - e^{\mathrm i n z} \rvert = n"
+    ((_, left, _),) = sides(latex, at)
+    R = 1 + 0.73j + 0.73j**2 / 2
+    assert float(left) == pytest.approx(abs(R**177 - np.exp(177 * 0.73j)), rel=1e-9)
+
+
+def test_sets_of_integers_are_compared(page, capsys):
+    page(r"S = \{0, \dots, n - 1\} \cup \{n + 2, \dots, 6\}")
+    sets = {2: (0, 1, 4, 5, 6), 5: range(5)}
+
+    def at(n):
+        return {"S": sp.FiniteSet(*sets[n]), "n": n}
+
+    prove_each("eq-x", sets, at, covers="")
+    assert "as typeset: refuses 2 of 2 mutants" in capsys.readouterr().out
+    sets[2] = (0, 1, 5, 6)
+    with pytest.raises(ProofError, match="fails for"):
+        prove_each("eq-x", sets, at, covers="")
+
+
+def test_derivatives_are_read(page, capsys):
+    page(r"\frac{\partial f(x)}{\partial x} = f'(x) = 2 x")
+    prove("eq-x", {"f": lambda x: x**2, "x": x}, covers="")
+    assert "refuses 1 of 1 mutants" in capsys.readouterr().out  # without the prime
+    with pytest.raises(ProofError, match="differs by"):
+        prove("eq-x", {"f": lambda x: x**2 + x, "x": x}, covers="")
+
+
+def test_an_infinite_sum_is_what_its_antidifference_says_and_no_other(page, capsys):
+    n, q = sp.Symbol("n", positive=True), sp.Rational(1, 3)
+    page(r"\sum_{n=1}^{\infty} q^n = \frac{1}{2}")
+    at = {"n": n, "q": q}
+    prove("eq-x", at | {"sum n": -(q**n) / (1 - q)}, covers="")
+    assert "refuses 1 of 1 mutants" in capsys.readouterr().out
+    with pytest.raises(ProofError, match="differs by"):
+        prove("eq-x", at | {"sum n": -(q**n) / 2 * 3 + q}, covers="")
+        prove("eq-x", at | {"sum n": -(q**n)}, covers="")
+
+
+def test_an_equivalence_needs_both_or_neither(page, capsys):
+    page(r"2 i \le n \iff i < n - i + 1")
+    cases = [(i, n) for i in range(5) for n in range(9)]
+
+    def at(case):
+        return {"i": case[0], "n": case[1]}
+
+    prove_each("eq-x", cases, at, covers="")
+    assert "as typeset: refuses 2 of 2 mutants" in capsys.readouterr().out
+    page(r"2 i \le n \iff i < n - i")
+    with pytest.raises(ProofError, match="fails for"):
+        prove_each("eq-x", cases, at, covers="")
 
 
 def test_an_integral_is_what_its_antiderivative_says_and_no_other(page, capsys):

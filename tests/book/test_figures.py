@@ -12,6 +12,8 @@ from support import ROOT
 
 TEXTS = {"caption": "The claim: a < b.", "alt": 'What is "seen".'}
 
+LABELS = {"x_label": "position", "y_label": "value", **TEXTS}
+
 
 def drawn():
     x = np.arange(5)
@@ -179,3 +181,36 @@ def test_words_in_a_table_may_be_broken_and_numbers_may_not():
 def test_a_table_without_words_or_of_unequal_columns_is_refused(columns, options, said):
     with pytest.raises(ValueError, match=said):
         figures.table(columns, **options)
+
+
+@pytest.mark.parametrize("alt", [r"the angle \alpha", r"\1 and \g<0>", "\\"])
+def test_a_backslash_in_the_alternative_text_is_read_out_as_it_is(alt):
+    figure, _ = figures.canvas()
+    svg = ET.fromstring(figures.finish(figure, caption="c", alt=alt).svg)
+    assert svg.attrib["aria-label"] == alt
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: figures.image(np.zeros((0, 3)), **LABELS), "table must be an array"),
+        (lambda: figures.image(np.zeros(3), **LABELS), "table must be an array"),
+        (lambda: figures.angle_dials(np.ones((2, 3)), ["one"], **TEXTS), "titles must"),
+        (
+            lambda: figures.curves(np.arange(3), {"a": np.ones(4)}, **LABELS),
+            r"lines\['a'\] must have a number for each of the 3 in x",
+        ),
+        (
+            lambda: figures.curves(np.arange(3), {}, x_scale="loglog", **LABELS),
+            "x_scale must be",
+        ),
+        (lambda: figures.canvas(0), "rows must be a positive"),
+        (
+            lambda: figures.around_a_query({"a": []}, ["here"], **TEXTS),
+            r"columns\['a'\] must have 1 maps",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_by_its_name(call, message, unchecked):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -6,8 +6,6 @@ import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
 
-import IPython.display
-import nbformat
 import pytest
 import torch
 
@@ -190,11 +188,13 @@ def installed(monkeypatch):
 @pytest.mark.usefixtures("smallest", "untraced_flex")
 def test_the_notebook_runs_in_colab_on_a_gpu(installed, tmp_path, monkeypatch):
     """All cells run in order on a fake GPU, for two encodings at the smallest sizes."""
+    display = pytest.importorskip("IPython.display")
+    nbformat = pytest.importorskip("nbformat")
     downloads, shown, main = [], [], gpu.main
     colab = SimpleNamespace(files=SimpleNamespace(download=downloads.append))
     few, sizes = ["rope", "alibi"], ["--lengths", "8", "--repeats", "1"]
     monkeypatch.setitem(sys.modules, "google.colab", colab)
-    monkeypatch.setattr(IPython.display, "display", shown.append)
+    monkeypatch.setattr(display, "display", shown.append)
     monkeypatch.setattr(gpu, "main", lambda given: main([*few, *given, *sizes]))
     monkeypatch.chdir(tmp_path)
     notebook, names = nbformat.read(ROOT / "notebooks/gpu.ipynb", as_version=4), {}

@@ -110,6 +110,16 @@ def test_prove_names_a_wrong_statement_that_it_refuses(capsys):
         prove("eq-p", whole, whole, covers="x", mutant=same)
 
 
+def test_an_undefined_function_has_one_result_for_each_argument():
+    x, f = sp.Symbol("x", positive=True), sp.Function("f")
+    whole = f(x + sp.sqrt(5 + 2 * sp.sqrt(6)))  # which is √2 + √3
+    wrong = ("another argument", f(x + sp.sqrt(5)))
+    prove("eq-f", whole, whole, covers="x", mutant=wrong)
+    with pytest.raises(ProofError, match="nothing refuses the same argument"):
+        same = ("the same argument", f(x + sp.sqrt(2) + sp.sqrt(3)))
+        prove("eq-f", whole, whole, covers="x", mutant=same)
+
+
 WRONG = ("a bound of half the size", lambda rng: 2.0)
 
 
@@ -245,3 +255,11 @@ def test_in_a_notebook_the_record_is_displayed(monkeypatch, capsys):
     prove("eq-x", a, a, covers="all")
     how = "proved symbolically, for all values of its symbols"
     assert shown == [Proof("eq-x", how, "all")] and capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("used", [sp.nan, -1, np.nan])
+def test_each_inequality_of_a_sampled_display_is_asked(used, monkeypatch):
+    monkeypatch.setattr("posedu.book.proof.find", lambda label: "a \\le b, c \\le b")
+    table = {"a": sp.Rational(6, 10), "b": 1, "c": used}
+    with pytest.raises(ProofError, match=r"eq-s: sample 0 uses .* of the bound"):
+        prove_sampled("eq-s", lambda rng: table, samples=1, mutant=WRONG, covers="")

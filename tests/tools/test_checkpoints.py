@@ -185,6 +185,14 @@ REFUSED = {
         {"q_proj.weight": Q, "k_proj.weight": np.zeros((12, 3))},
         "k_proj.weight must have whole heads of 8 rows, got 12",
     ),
+    "a norm by another name": (
+        {"q_proj.weight": Q, "k_proj.weight": K, "0.q_layer_norm.weight": np.ones(8)},
+        "q_layer_norm.weight looks like a norm of queries or keys",
+    ),
+    "no numbers": (
+        {"q_proj.weight": Q, "k_proj.weight": torch.empty(10**12, 0)},
+        "k_proj.weight must have whole heads of 8 rows, got 0",
+    ),
     "a number": (
         {"q_proj.weight": Q, "k_proj.weight": K, "k_proj.bias": np.array(1.0)},
         "k_proj.bias must have whole heads of 8 rows, got 0",
@@ -294,8 +302,10 @@ def state():
 
 def test_a_file_is_converted_as_its_tensors_are(tmp_path, state):
     source = written(tmp_path / "old.safetensors", state)
+    source.chmod(0o640)
     target = tmp_path / "new.safetensors"
     assert convert_file(source, target, HOW) == 3
+    assert target.stat().st_mode == source.stat().st_mode
     found, header = read(target)
     assert header == read(source)[1] and header["__metadata__"] == {"format": "pt"}
     for name, expected in convert(state, HOW).items():
@@ -362,6 +372,7 @@ def test_a_broken_file_is_refused(tmp_path, state, fault):
         ({"data_offsets": [0, 10**6]}, "lies outside"),
         ({"data_offsets": [-2, 46]}, "lies outside"),
         ({"data_offsets": [0]}, "is not a safetensors file"),
+        ({"shape": [10**12, 0], "data_offsets": [0, 0]}, r"has the shape \[10000"),
         ({"shape": [-8, -3]}, r"has the shape \[-8, -3\]"),
         ({"shape": [8.0, 3]}, r"has the shape \[8.0, 3\]"),
         ({"data_offsets": [0.0, 48.0]}, "offsets that are not whole numbers"),

@@ -101,3 +101,9 @@ def test_arguments_that_give_no_positions_are_refused(case, unchecked):
     call, message = REFUSED[case]
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_a_masked_mask_is_refused(unchecked):
+    mask = np.ma.masked_array([[True] * 3], mask=[[0, 1, 0]])
+    with pytest.raises(TypeError, match="`mask` must be a plain array"):
+        padded_positions(mask)

@@ -324,7 +324,7 @@ ABSOLUTE = ("fire", "dape", "tupe", "inkling")
 @pytest.mark.parametrize("queries", [1, 2])
 @pytest.mark.parametrize("name", of_positions())
 def test_few_keys_of_a_cache_may_have_far_positions(name, queries):
-    """Of a cache that lost its oldest tokens and was moved."""
+    """A cache that lost its oldest tokens and was moved, and all positions given."""
     encoding, normal = of_positions()[name], numbers(5)
     heads = encoding.heads or HEADS
     given = [normal(2, heads, 12, D) for _ in range(3)], normal(2, 12, D_MODEL)

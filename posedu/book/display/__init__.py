@@ -17,6 +17,12 @@ The grammar is the book's own and refuses every ambiguous display:
 - Absolute values are between ``\lvert`` and ``\rvert``, or ``\bigl|`` and ``\bigr|``.
 - An integral ends with ``\, dx``. The table has its antiderivative under ``"int dx"``,
   the derivative of which must be the integrand.
+- For an infinite sum over t the table has an antidifference under ``"sum t"``: a
+  function of t whose step from t to t + 1 must be the summand.
+- ``\frac{\partial a}{\partial x}`` is a partial derivative by a symbol, ``f'(x)`` the
+  derivative of a function.
+- ``\{a, \dots, b\}`` is the set of the integers from a to b, ``\cup`` a union.
+- ``\iff`` stands between two relations that must be true or false together.
 - ``[x]_+`` is x where x is positive, else 0; after a name it needs a thin space.
 - A slash divides the product before it by one factor, which a sign must follow.
 - ``e^{…}`` is the exponential function and ``\mathrm{i}`` the imaginary unit, unless

@@ -5,18 +5,21 @@ from typing import Any
 
 from lark import Token, Tree
 
+from posedu._argument_types import check_types
 from posedu.book.display.grammar import parse
 from posedu.book.display.semantics import index_nodes, is_transpose
 
 _REVERSED = {"+": "-", "-": "+"}
 
 
+@check_types
 def mutants(display: str | Tree) -> Iterator[Tree]:
     """Yield every copy of an equation with one sign, index or exponent changed.
 
     ``display`` is the equation as LaTeX or as a syntax tree; copies are syntax trees. A
     sign is reversed; 1 is added to an index, a bound of a sum or an exponent; a
-    transpose is removed. Scripts that are part of a name are not changed.
+    transpose or the prime of a derivative is removed. Scripts that are part of a name
+    are not changed.
     """
     yield from _mutants(parse(display) if isinstance(display, str) else display)
 
@@ -41,7 +44,7 @@ def _child_mutants(node: Tree, child: Any) -> Iterator[Any]:
         if node.data == "sum" and child in _REVERSED:
             yield child.update(value=_REVERSED[child])
         return
-    if node.data == "factor" and is_transpose(child):
+    if node.data == "factor" and (child.data == "prime" or is_transpose(child)):
         yield None
     elif child.data in ("below", "above"):
         yield from (Tree(child.data, [one]) for one in _script_mutants(node, child))

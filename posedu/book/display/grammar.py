@@ -7,8 +7,11 @@ from pathlib import Path
 from lark import Lark, Tree
 from lark.exceptions import UnexpectedInput
 
+from posedu._argument_types import check_types
+
 _GRAMMAR = r"""
-display: statement ("," statement)*
+display: claim ("," claim)*
+?claim: statement | statement IFF statement -> equivalence
 statement: sum (RELATION sum)*
 sum: SIGN? product (SIGN product)*
 product: (factor | THIN | TIMES | OVER)+
@@ -18,6 +21,7 @@ factor: atom tail*
      | "(" statement ("," statement)* ")" -> arguments
      | "[" statement ("," statement)* "]" -> entries
      | "!" -> factorial
+     | "'" -> prime
 script: NAME | NUMBER | TOP | TEXT | "{" SIGN "}" | SIGN
       | "{" statement ("," statement)* "}"
       | "{" sum "\\to" sum "}"
@@ -34,7 +38,9 @@ script: NAME | NUMBER | TOP | TEXT | "{" SIGN "}" | SIGN
      | "\\langle" sum "," sum "\\rangle" -> inner
      | "\\overline" "{" sum "}" -> conjugate
      | "\\frac" "{" sum "}" "{" sum "}" -> fraction
+     | "\\frac" "{" PARTIAL sum "}" "{" PARTIAL factor "}" -> derivative
      | "\\sqrt" (NAME | NUMBER | "{" sum "}") -> root
+     | "\\{" sum "," "\\dots" "," sum "\\}" -> integers
      | "\\begin{pmatrix}" row ("\\row" row)* "\\end{pmatrix}" -> matrix
      | "\\begin{cases}" case ("\\row" case)* "\\end{cases}" -> cases
 row: cell ("\\cell" cell)*
@@ -44,19 +50,22 @@ case: sum ","? "\\cell" statement ","?
 FUNCTION.3: /\\(sin|cos|tan|log|exp|det|diag|max|min|softmax|sum|prod|int|lim)(?![a-zA-Z])/
 TEXT.3: /\\(text|operatorname|mathrm)\s*\{[^{}]*\}/
 RELATION.3: /=|<|>|\\(le|ge)(?![a-zA-Z])/
+IFF.3: /\\iff(?![a-zA-Z])/
+PARTIAL.3: /\\partial(?![a-zA-Z])/
 TIMES.3: /\\(cdot|times)(?![a-zA-Z])/
 TOP.3: /\\top(?![a-zA-Z])/
 THIN.3: /(\\[,;: ]|\\q?quad(?![a-zA-Z]))+/
 NAME.2: /\\(hat|tilde|bar|mathbf|mathbb|mathcal) *(\{ *\\?[a-zA-Z0-9]+ *\}|\\?[a-zA-Z0-9])/
-      | /\\(alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|nu|xi|pi|rho)(?![a-zA-Z])/
-      | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi|Gamma|Delta|infty)(?![a-zA-Z])/
+      | /\\(alpha|beta|gamma|delta|epsilon|varepsilon|theta|kappa|lambda|mu|nu|xi|pi|rho)(?![a-zA-Z])/
+      | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi|Gamma|Delta|Lambda|Omega|infty)(?![a-zA-Z])/
       | /[a-zA-Z]/
 NUMBER: /\d+(\.\d+)?/
 OVER: "/"
-SIGN: /\+|-|\\pm(?![a-zA-Z])/
+SIGN: /\+|-|\\(pm|cup)(?![a-zA-Z])/
 %ignore /\s+/
 """  # noqa: E501 -- a terminal of the grammar is one line
 _COMMAND_END = r"(?![a-zA-Z])"
+_ENDINGS = (r"\qquad", r"\quad", r"\,", r"\;", r"\ ", ".", ",")
 _SIZES = r"\\([bB]igg?[lr]?|left|right|textstyle)" + _COMMAND_END
 
 
@@ -64,6 +73,7 @@ class DisplayError(ValueError):
     """Error for an equation that cannot be parsed, or whose symbols have no values."""
 
 
+@check_types
 def find(label: str, folder: str | Path = ".") -> str:
     """Return the LaTeX of the equation with a label, from a folder's Markdown pages.
 
@@ -80,6 +90,7 @@ def find(label: str, folder: str | Path = ".") -> str:
     raise DisplayError(f"no page in this folder displays {label}")
 
 
+@check_types
 @functools.cache
 def parse(latex: str) -> Tree:
     """Parse LaTeX into a syntax tree.
@@ -123,7 +134,18 @@ def _plain(latex: str) -> str:
     tables = re.compile(r"(\\begin\{(pmatrix|cases)\})(.*?)(\\end\{\2\})", re.S)
     text = tables.sub(lambda found: found[1] + _cells(found[3]) + found[4], text)
     text = re.sub(r"\\\\(\[[^\]]*\])?|&", " ", text)
-    return re.sub(r"(\\q?quad|\\[,; ]|[.,\s])+$", "", text)
+    return _without_end(text)
+
+
+def _without_end(text: str) -> str:
+    """Remove spaces, full stops and commas from the end of a display's LaTeX."""
+    end = len(text)
+    while end:
+        sign = next((s for s in _ENDINGS if text.endswith(s, 0, end)), "")
+        if not sign and not text[end - 1].isspace():
+            break
+        end -= len(sign) or 1
+    return text[:end]
 
 
 def _cells(body: str) -> str:

@@ -5,17 +5,22 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise, product
+from numbers import Number
 from typing import Any
 
+import numpy as np
 import sympy as sp
 from lark import Token, Tree
 
+from posedu._argument_types import check_types
 from posedu.book.display.grammar import DisplayError, parse
 
 Table = Mapping[str, Any]
+_MATHEMATICAL = sp.Basic | sp.MatrixBase | Number | np.bool_ | range
 _SUMS = ("\\sum", "\\prod", "\\lim", "\\int")  # their argument extends up to a sign
 
 
+@check_types
 def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
     """Return each relation of a displayed equation in order: sign, left and right side.
 
@@ -35,12 +40,19 @@ def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
 
 
 def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
-    """Evaluate a statement, which is a chain of expressions with signs between them.
+    r"""Evaluate a statement, which is a chain of expressions with signs between them.
 
     ``a = b < c`` gives ``("=", a, b)`` and ``("<", b, c)``, where a, b and c are the
     values that the expressions have with the symbols' values from ``table``. A single
-    expression gives an empty list.
+    expression gives an empty list. ``A \iff B`` gives one equation of two numbers: 1 if
+    A holds, else 0, and the same for B.
     """
+    if statement.data == "equivalence":
+        both = [relations(side, table) for side in statement.children[::2]]
+        if not all(both):
+            raise DisplayError("each side of an equivalence needs a relation")
+        truths = (all(holds(*relation) for relation in side) for side in both)
+        return [("=", *map(sp.Integer, truths))]
     values = pairwise(evaluate(node, table) for node in statement.children[::2])
     signs = (str(sign) for sign in statement.children[1::2])
     return [(sign, *pair) for sign, pair in zip(signs, values, strict=True)]
@@ -59,12 +71,28 @@ def evaluate(node: Tree | Token, table: Table) -> Any:
     """Return the value of a syntax-tree node; ``table`` has the values of symbols.
 
     The value is a number, a SymPy expression, a matrix, or a sequence or function.
+    Anything else raises DisplayError: SymPy would run strings as code.
     """
     if isinstance(node, Token):
-        return _factor(Tree("factor", [node]), table)
-    if node.data in _MEANINGS:
-        return _MEANINGS[node.data](node, table)
-    return _scalar(_CALLS[node.data](*(evaluate(c, table) for c in node.children)))
+        value = _factor(Tree("factor", [node]), table)
+    elif node.data in _MEANINGS:
+        value = _MEANINGS[node.data](node, table)
+    else:
+        arguments = (evaluate(child, table) for child in node.children)
+        value = _scalar(_CALLS[node.data](*arguments))
+    _require_mathematical(value)
+    return value
+
+
+def _require_mathematical(value: Any) -> None:
+    if isinstance(value, list | tuple):
+        for entry in value:
+            _require_mathematical(entry)
+    elif not isinstance(value, _MATHEMATICAL) and not callable(value):
+        raise DisplayError(
+            "values in the table must be numbers, expressions, matrices, sequences or "
+            f"functions, got {type(value).__name__}"
+        )
 
 
 def _statement(node: Tree, table: Table) -> Any:
@@ -82,6 +110,8 @@ def _sum(node: Tree, table: Table) -> Any:
             raise DisplayError("a display with ± is two statements; write two displays")
         else:
             value = evaluate(child, table)
+            if sign == "\\cup":
+                value = terms.pop() | value
             terms.append(-value if sign == "-" else value)
             sign = "+"
     return functools.reduce(operator.add, terms)
@@ -236,14 +266,43 @@ def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
         elif tail.data == "entries":
             value = _entry(value, [evaluate(child, table) for child in tail.children])
         elif tail.data == "above":
-            value = _power(value, tail, table)
+            value = _power(_required_number(value), tail, table)
         elif tail.data == "factorial":
-            value = sp.factorial(value)
+            value = sp.factorial(_required_number(value))
+        elif tail.data == "prime":
+            value = _derived(value)
         elif _is_function_value(value):
             value = _scalar(value(*(evaluate(child, table) for child in tail.children)))
         else:
             (group,) = tail.children
             return _times(value, _with_tails(evaluate(group, table), tails, table))
+    return value
+
+
+def _derived(function: Any) -> Callable[[Any], Any]:
+    if not _is_function_value(function):
+        raise DisplayError("a prime is the derivative of a function")
+
+    def derivative(at: Any) -> Any:
+        x = sp.Dummy()
+        return function(x).diff(x).subs(x, at)
+
+    return derivative
+
+
+def _partial_derivative(node: Tree, table: Table) -> Any:
+    value, variable = (evaluate(child, table) for child in node.children[1::2])
+    if not isinstance(variable, sp.Symbol):
+        raise DisplayError(f"a derivative must be by a symbol, got {variable}")
+    return sp.diff(value, variable)
+
+
+def _required_number(value: Any) -> Any:
+    if not isinstance(value, _MATHEMATICAL):
+        raise DisplayError(
+            "a number, an expression or a matrix is needed before a power or a "
+            f"factorial, got {type(value).__name__}"
+        )
     return value
 
 
@@ -331,6 +390,8 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
         return _limit(below, body, table)
     if name == "int":
         return _integral(below, above, body, table)
+    if name == "sum" and above is not None and _exponent(above, table) == sp.oo:
+        return _series(below, body, table)
     is_list = all(isinstance(node, Tree) and node.data == "statement" for node in body)
     nodes = body if is_list else [Tree("product", body)]
     if below is None:
@@ -383,6 +444,29 @@ def _integral(
     # The error has a symbol of its own: no equation holds unless the error is zero.
     upper = _inserted(table[key], variable, high, "-")
     return upper - _inserted(table[key], variable, low, "+") + sp.Dummy() * error
+
+
+def _series(below: Tree | None, body: list[Any], table: Table) -> Any:
+    r"""Evaluate ``\sum_{t=a}^\infty f`` by the antidifference in the symbol table.
+
+    The antidifference of f is in ``table`` under ``"sum t"``: its value at t + 1 less
+    its value at t must be f. If it is not, the sum has an unknown term, so that no
+    equation with it holds. ``below`` is the script t = a, ``body`` is f.
+    """
+    parts: list[Any] = []
+    if below is not None:
+        parts = below.children[0].children[0].children
+    if len(parts) != 3:
+        raise DisplayError("an infinite sum needs its variable and its start")
+    name = _variable(parts[0])
+    if f"sum {name}" not in table:
+        raise DisplayError(f"the table needs an antidifference under 'sum {name}'")
+    variable, start = table[name], evaluate(parts[2], table)
+    inside = table[f"sum {name}"]
+    term = evaluate(Tree("product", body), table)
+    error = inside.subs(variable, variable + 1) - inside - term
+    limit = sp.limit(inside, variable, sp.oo)
+    return limit - inside.subs(variable, start) + sp.Dummy() * error
 
 
 @functools.cache
@@ -497,6 +581,16 @@ def _times(left: Any, right: Any) -> Any:
     return _scalar(right if left is sp.S.One else left * right)
 
 
+def _modulus(value: Any) -> Any:
+    """Return the modulus; that of a complex number with floats is a float.
+
+    SymPy would expand such a modulus, and rounding leaves it an imaginary part.
+    """
+    number = sp.sympify(value)
+    is_rounded = number.is_number and number.has(sp.Float)
+    return sp.Abs(number.evalf() if is_rounded else number)
+
+
 def _softmax(column: sp.Matrix) -> sp.Matrix:
     exponentials = column.applyfunc(sp.exp)
     return exponentials / sum(exponentials)
@@ -539,19 +633,21 @@ _MEANINGS: dict[str, Callable[[Tree, Table], Any]] = {
     "product": _product,
     "factor": _factor,
     "matrix": _matrix,
+    "derivative": _partial_derivative,
     "cell": _cell,
     "cases": _cases,
 }
 _CALLS: dict[str, Callable[..., Any]] = {
     "group": lambda value: value,
     "tuple": lambda *values: values,
-    "modulus": sp.Abs,
+    "modulus": _modulus,
     "norm": lambda vector: vector.norm(),
     "floor": sp.floor,
     "ceiling": sp.ceiling,
     "inner": lambda left, right: left.dot(right),
     "conjugate": sp.conjugate,
     "root": sp.sqrt,
+    "integers": lambda low, high: sp.FiniteSet(*_integers(low, high + 1)),
     "positive": lambda value: sp.Max(sp.factor(value), 0),
     "fraction": operator.truediv,
     "commutator": lambda left, right: left * right - right * left,

@@ -18,6 +18,7 @@ import numpy as np
 import sympy as sp
 import torch
 
+from posedu._argument_types import check_types
 from posedu.book.exercises.common_mistakes import diagnose, locate
 from posedu.book.exercises.records import (
     Answer,
@@ -59,6 +60,7 @@ def sheets() -> Mapping[str, str]:
     return {name.rpartition(".")[2].replace("_", "-"): name for name in inside}
 
 
+@check_types
 def sheet(chapter: str) -> Sheet:
     """Return the exercises of the chapter of the given name, such as ``"rope"``.
 
@@ -74,6 +76,7 @@ def sheet(chapter: str) -> Sheet:
     return importlib.import_module(sheets()[chapter]).SHEET
 
 
+@check_types
 def check(name: Any, answer: Any) -> Result:
     """Check a learner's answer to an exercise; print and return the verdict.
 
@@ -195,7 +198,10 @@ def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
 
 
 def _describe_error(error: BaseException) -> str:
-    text = str(error).partition("\n")[0].rstrip(".")
+    try:
+        text = str(error).partition("\n")[0].rstrip(".")
+    except Exception:  # the error is the learner's own
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -8,10 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posedu._argument_types import check_types
+from posedu._arguments import require_count, require_seed
+
 Answer = Callable[..., Any]
 Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
 
 
+@check_types
 @dataclass(frozen=True)
 class Misconception:
     """A typical wrong answer to an exercise, as a function, and the reply to a learner.
@@ -25,6 +29,7 @@ class Misconception:
     answer: Answer
 
 
+@check_types
 @dataclass(frozen=True)
 class Property:
     """A property that every right answer to an exercise has, and a test of it.
@@ -39,6 +44,7 @@ class Property:
     holds: Callable[..., bool]
 
 
+@check_types
 @dataclass(frozen=True)
 class Exercise:
     """One exercise: its text, test inputs, solution and known wrong answers.
@@ -71,6 +77,7 @@ class Exercise:
     tolerance: float = 1e-9
 
 
+@check_types
 @dataclass(frozen=True)
 class Sheet:
     """The exercises of one chapter, in order, with a title.
@@ -83,6 +90,7 @@ class Sheet:
     exercises: tuple[Exercise, ...]
 
 
+@check_types
 @dataclass(frozen=True)
 class Result:
     """Verdict of :func:`check` on a learner's answer to an exercise.
@@ -115,12 +123,15 @@ class Result:
             display(self.mimebundle(), raw=True)
 
 
+@check_types
 def draw(*shape: int, seed: int = 0) -> np.ndarray:
     """Return an array of standard normal numbers, fixed by its shape and the seed.
 
     ``shape`` are the lengths of the array's axes.
     """
-    return np.random.default_rng((seed, *shape)).normal(size=shape)
+    for size in shape:
+        require_count("shape", size)
+    return np.random.default_rng((require_seed(seed), *shape)).normal(size=shape)
 
 
 def running_ipython() -> Any:

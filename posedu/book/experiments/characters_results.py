@@ -179,7 +179,15 @@ def own_rates(result: Result) -> Table:
     An encoding's own rate is the one with its fewest bits at the training length. The
     table has the bits per character that the longest length adds, at the rate that all
     share and at the own rate: means over the seeds that choose the rate.
+
+    Raises
+    ------
+    ValueError
+        The runs that choose the rate are missing or incomplete.
     """
+    shared = result.chosen()
+    if shared is None:
+        raise ValueError("the table needs all runs that choose the learning rate")
     near, *_, far = map(str, result.lengths())
     found: dict[tuple[str, float], list[dict[str, float]]] = {}
     for run in result.choosing():
@@ -193,7 +201,6 @@ def own_rates(result: Result) -> Table:
         return bits(name, rate, far) - bits(name, rate, near)
 
     own = {n: min(RATES, key=lambda rate: bits(n, rate, near)) for n in names}
-    shared = result.chosen()
     return table(
         {
             "encoding": [CONDITIONS[n].title for n in names],

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float
 
+from posedu._argument_types import check_types
 from posedu._result_table import Table
 from posedu.book.experiments.runs import Interval, Runs
 from posedu.book.figures import table
@@ -23,6 +24,7 @@ Key = TypeVar("Key", bound=Hashable)
 POINT = 0.01  # one percentage point of an accuracy
 
 
+@check_types
 @dataclass(frozen=True)
 class Gap:
     """Mean difference of two encodings over paired seeds, and half of its interval.
@@ -114,6 +116,7 @@ def verdicts_together(gaps: Mapping[Key, Gap], level: float = 0.95) -> dict[Key,
     return verdicts
 
 
+@check_types
 def gaps(
     values: Mapping[str, Seeds],
     interval: Interval,

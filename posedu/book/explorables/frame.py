@@ -8,9 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from posedu._argument_types import check_types
+
 HERE = Path(__file__).parent
 
 
+@check_types
 @dataclass(frozen=True)
 class Slider:
     """A range control of an interactive figure.
@@ -36,6 +39,7 @@ class Slider:
 <output class="{self.name}" aria-live="off">{shown}</output></div>"""
 
 
+@check_types
 @dataclass(frozen=True)
 class Choice:
     """A menu of named options; a static picture shows the first option.
@@ -56,6 +60,7 @@ class Choice:
 <select name="{self.name}" autocomplete="off">{options}</select></label></div>"""
 
 
+@check_types
 @dataclass(frozen=True)
 class Text:
     """A text field of several lines, for text that the reader types or pastes."""
@@ -70,6 +75,7 @@ class Text:
  autocapitalize="off">{html.escape(self.value)}</textarea></label></div>"""
 
 
+@check_types
 @dataclass(frozen=True)
 class Reveal:
     """A button that shows the picture's result after the reader has guessed it.
@@ -85,6 +91,7 @@ class Reveal:
  aria-pressed="false">{self.label}</button></div>"""
 
 
+@check_types
 @dataclass(frozen=True)
 class Switch:
     """A toggle button, such as one word's gate; several stand in one line."""
@@ -98,6 +105,7 @@ class Switch:
  aria-pressed="{str(self.on).lower()}">{self.label}</button></div>"""
 
 
+@check_types
 @dataclass(frozen=True)
 class Explorable:
     """An interactive figure with controls, as one self-contained HTML fragment."""
@@ -108,6 +116,7 @@ class Explorable:
         return self.html
 
 
+@check_types
 def explorable(
     name: str,
     picture: str,
@@ -141,7 +150,10 @@ def explorable(
         SVG and HTML after the controls and the summary.
     """
     script = script or _read(f"{name}.js")
-    given = "" if numbers is None else html.escape(json.dumps(numbers), quote=True)
+    try:
+        given = "" if numbers is None else html.escape(json.dumps(numbers), quote=True)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"numbers must be JSON data: {error}") from None
     return Explorable(f"""<style>
 {_read("frame.css")}</style><figure class="posedu-explorable" data-name="{name}"
  data-numbers="{given}">

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from posedu._command_line import whole_number
 from posedu.book.provenance import file_label, keep_memory
 from posedu.book.timing.encodings import time_encoding
 from posedu.book.timing.peers import PEERS
@@ -26,16 +27,17 @@ def _parser() -> argparse.ArgumentParser:
         help="every entry, except those timed with these settings at this commit",
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--lengths", type=int, nargs="+", default=[512, 2048])
-    parser.add_argument("--head-dims", type=int, nargs="+", default=[64])
-    parser.add_argument("--heads", type=int, default=8)
+    size = whole_number(1)
+    parser.add_argument("--lengths", type=size, nargs="+", default=[512, 2048])
+    parser.add_argument("--head-dims", type=size, nargs="+", default=[64])
+    parser.add_argument("--heads", type=size, default=8)
     dtypes = ("float64", "float32", "bfloat16", "float16")
     parser.add_argument(
         "--dtypes", nargs="+", choices=dtypes, default=["float32", "bfloat16"]
     )
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--repeats", type=size, default=9)
+    parser.add_argument("--threads", type=size, default=1)
+    parser.add_argument("--seed", type=whole_number(0), default=0)
     parser.add_argument("--folder", default=".", help="folder of the result files")
     parser.add_argument(
         "--system-memory",
@@ -65,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = list(PEERS if options.peers else CATALOG) if options.all else [options.name]
     if options.peers and names[0] not in PEERS:
         parser.error(f"--peers is available for {', '.join(PEERS)}, got {names[0]}")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda needs a GPU, and PyTorch finds none")
     device = torch.device(options.device)
     if device.type == "cpu" and not options.system_memory:
         keep_memory()
@@ -82,12 +86,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names:
         kind = "peers" if options.peers else "timing"
         path = Path(options.folder) / f"{kind}-{name}-{file_label(device)}.json"
-        if options.peers:
-            result = PEERS[name](**common, save_to=path)
-        else:
-            result = time_encoding(
-                name, **common, compile=options.compile, save_to=path
-            )
+        try:
+            if options.peers:
+                result = PEERS[name](**common, save_to=path)
+            else:
+                result = time_encoding(
+                    name, **common, compile=options.compile, save_to=path
+                )
+        except (ValueError, OSError) as error:
+            parser.error(f"{name}: {error}")
         print(f"{result}\nin {path}")
         if not result.complete:
             return 130

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from posedu._argument_types import check_types
+from posedu._arguments import require_count, require_dimension
+
 Run = Callable[[], Any]
 
 # Otherwise torch.profiler writes its starts and stops to stderr.
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 
+@check_types
 def alternate(
     candidates: Mapping[str, Run],
     limit: Run,
@@ -30,6 +34,8 @@ def alternate(
     calls, and of the limit's call before each. Each timed call follows an untimed call
     of the same function; before all, each function is called ``warm_up`` times.
     """
+    require_dimension("repeats", repeats, 1)
+    require_count("warm_up", warm_up)
     clock = _cuda_clock if device.type == "cuda" else _cpu_clock
 
     def time_after_untimed_call(run: Run) -> float:
@@ -67,6 +73,7 @@ def _cuda_clock(run: Run) -> float:
     return start.elapsed_time(end) / 1e3
 
 
+@check_types
 def peak_memory(run: Run, device: torch.device) -> int:
     """Return the peak memory in bytes on ``device`` during a call of ``run``.
 
@@ -87,6 +94,7 @@ def peak_memory(run: Run, device: torch.device) -> int:
     return max(accumulate((e.nbytes() for e in events), initial=0))
 
 
+@check_types
 def kept_memory(run: Run) -> int:
     """Return the bytes that a forward pass saves for its backward pass.
 

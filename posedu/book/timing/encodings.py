@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from posedu._argument_types import check_types
 from posedu._arguments import require_choice
 from posedu.book.timing.clock import Run
 from posedu.book.timing.results import Measurement, Timing, collect, compare
@@ -146,6 +147,7 @@ def _attention(
     return lambda: (attention(x, positions),)
 
 
+@check_types
 def time_encoding(
     name: str,
     *,

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from posedu._argument_types import check_types
 from posedu._arguments import require_choice
 from posedu._result_table import Table
 from posedu.book import figures
@@ -17,6 +18,7 @@ from posedu.book.timing.results import Spread
 Array = np.ndarray
 
 
+@check_types
 @dataclass(frozen=True)
 class Growth(Table):
     """Seconds and peak bytes of several timed functions at several sequence lengths.
@@ -39,6 +41,7 @@ class Growth(Table):
         ``name`` is the function's name; ``[lengths]`` has an entry for each sequence
         length.
         """
+        require_choice("name", name, tuple(self.seconds))
         return 1e3 * np.median(self.seconds[name][..., 0], -1)
 
     def ratio(self, name: str, length: int) -> Spread:
@@ -47,9 +50,11 @@ class Growth(Table):
         ``length`` is a sequence length. The limit is the function to whose time the
         others are compared; for the limit itself all three quartiles are 1.
         """
+        require_choice("name", name, tuple(self.seconds))
+        at = self._index(length)
         if name == self.limit:
             return Spread(1, 1, 1)
-        own, limit = self.seconds[name][self.lengths.index(length)].T
+        own, limit = self.seconds[name][at].T
         return Spread.of(own / limit)
 
     def peak(self, name: str, length: int) -> int:
@@ -57,7 +62,14 @@ class Growth(Table):
 
         ``name`` is the function's name.
         """
-        return int(self.peaks[name][self.lengths.index(length)])
+        require_choice("name", name, tuple(self.peaks))
+        return int(self.peaks[name][self._index(length)])
+
+    def _index(self, length: int) -> int:
+        if length not in self.lengths:
+            known = ", ".join(map(str, self.lengths))
+            raise ValueError(f"length must be one of {known}, got {length}")
+        return self.lengths.index(length)
 
     def exponent(self, name: str, of: str) -> float:
         """Return the exponent of the sequence length L in a function's time or memory.
@@ -66,6 +78,7 @@ class Growth(Table):
         exponent is the slope of a line through the measurements on logarithmic axes; it
         is NaN for the memory of a function that allocates nothing.
         """
+        require_choice("name", name, tuple(self.seconds))
         require_choice("of", of, ("time", "memory"))
         values = self.milliseconds(name) if of == "time" else self.peaks[name]
         if not values.all():
@@ -124,6 +137,7 @@ def _power(exponent: float) -> str:
     return "—" if math.isnan(exponent) else f"L^{exponent:.2f}"
 
 
+@check_types
 def time_growth(
     make_calls: Callable[[int], Mapping[str, Run]],
     lengths: Sequence[int],

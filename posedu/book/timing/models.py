@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from posedu._command_line import whole_number
 from posedu.book.provenance import file_label, keep_memory
 from posedu.book.timing.clock import Run
 from posedu.book.timing.results import Measurement, Timing, collect, compare
@@ -284,11 +285,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m posedu.book.timing.models",
         description="Time decoding and training of a model with each encoding.",
     )
-    parser.add_argument("--contexts", type=int, nargs="+", default=[*CONTEXTS])
-    parser.add_argument("--lengths", type=int, nargs="+", default=[*BATCHES])
-    parser.add_argument("--repeats", type=int, default=24, help="of decoding")
-    parser.add_argument("--training-repeats", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
+    size = whole_number(1)
+    parser.add_argument("--contexts", type=size, nargs="+", default=[*CONTEXTS])
+    parser.add_argument("--lengths", type=size, nargs="+", default=[*BATCHES])
+    parser.add_argument("--repeats", type=size, default=24, help="of decoding")
+    parser.add_argument("--training-repeats", type=size, default=5)
+    parser.add_argument("--seed", type=whole_number(0), default=0)
     parser.add_argument("--folder", default=".", help="folder of the result files")
     options = parser.parse_args(arguments)
     keep_memory()
@@ -299,7 +301,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (time_training, options.lengths, options.training_repeats, "training"),
     ):
         path = folder / f"{name}-{label}.json"
-        result = time(sizes, repeats=repeats, seed=options.seed, save_to=path)
+        try:
+            result = time(sizes, repeats=repeats, seed=options.seed, save_to=path)
+        except (ValueError, OSError) as error:
+            parser.error(str(error))
         print(f"{result}\nin {path}")
         if not result.complete:
             return 130

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import torch
 
+from posedu._argument_types import check_types
 from posedu.book.timing.clock import Run, alternate
 from posedu.book.timing.results import Spread
 
 
+@check_types
 def ratios(
     runs: Mapping[str, Run],
     limit: Run,
@@ -30,6 +32,7 @@ def ratios(
     return {name: Spread.of(s[:, 0] / s[:, 1]) for name, s in seconds.items()}
 
 
+@check_types
 def time_exponent(
     run_at: Callable[[int], Run],
     sizes: Sequence[int],

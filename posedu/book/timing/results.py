@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from posedu._arguments import require_dimension
+from posedu._argument_types import check_types
+from posedu._arguments import require_choice, require_dimension, require_not_negative
 from posedu._result_table import SavedTable, reading, require_writable
 from posedu.book import figures
 from posedu.book.provenance import provenance, same_making
@@ -32,6 +33,7 @@ METHOD = (
 )
 
 
+@check_types
 @dataclass(frozen=True)
 class Spread:
     """Lower quartile, median and upper quartile of repeated measurements."""
@@ -42,13 +44,16 @@ class Spread:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Spread":
-        """Return the quartiles of an array of numbers."""
+        """Return the quartiles of an array of at least one number."""
+        if not np.size(values):
+            raise ValueError("values must have at least one number, got none")
         return cls(*np.quantile(values, (0.25, 0.5, 0.75)).tolist())
 
     def __format__(self, spec: str) -> str:
         return f"{self.median:{spec}} [{self.low:{spec}}–{self.high:{spec}}]"
 
 
+@check_types
 @dataclass(frozen=True)
 class Measurement:
     """Time, peak memory and error of a function at one length, head dimension, dtype.
@@ -76,6 +81,7 @@ class Measurement:
     error: float | None = None
 
 
+@check_types
 @dataclass
 class Timing(SavedTable):
     """Result of timing: its measurements, and how they were made.
@@ -134,6 +140,10 @@ class Timing(SavedTable):
                 Measurement(**record | {s: Spread(**record[s]) for s in spreads})
                 for record in stored.pop("records")
             ]
+            for record in records:
+                for name in spreads:
+                    for quartile in vars(getattr(record, name)).values():
+                        require_not_negative(f"{record.candidate}: {name}", quartile)
             return cls(**stored, records=records)
 
     _HEAD = (
@@ -178,6 +188,7 @@ class Timing(SavedTable):
         The limit is the function to whose time the others are compared. ``task``, such
         as ``"forward"``, must have been measured with one head dimension and dtype.
         """
+        require_choice("task", task, tuple({record.task: 0 for record in self.records}))
         lines: dict[str, list[Measurement]] = {}
         for record in self.select(task=task):
             lines.setdefault(record.candidate, []).append(record)
@@ -219,6 +230,7 @@ class Timing(SavedTable):
         return text
 
 
+@check_types
 def compare(
     candidates: Mapping[str, Run],
     limit: Run,
@@ -264,6 +276,7 @@ def compare(
     ]
 
 
+@check_types
 def collect(
     result: Timing,
     measure: Callable[..., Iterator[Measurement]],

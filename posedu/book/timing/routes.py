@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from posedu._argument_types import check_types
+from posedu._arguments import require_dimension
 from posedu.book.timing.clock import Run
 from posedu.book.timing.growth import Growth, time_growth
 from posedu.book.timing.timed_calls import copy_of, with_gradient
 from posedu.torch import Attention
 
 
+@check_types
 def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
     """Return a function that computes attention's matrix products alone, into buffers.
 
@@ -29,6 +32,13 @@ def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
         Number of repetitions of all products: 1 for a forward; 3 for a forward and
         backward, since the derivative of a product consists of two products.
     """
+    require_dimension("heads", heads, 1)
+    require_dimension("times", times, 1)
+    if x.ndim != 3 or not x.is_floating_point():
+        raise ValueError(
+            "x must be [1, tokens, heads · d] of floats, got shape "
+            f"{list(x.shape)} of {x.dtype}"
+        )
     _, tokens, width = x.shape
     rows = x[0].detach()
     q, k, v, attended = x.new_zeros(4, heads, tokens, width // heads).unbind()
@@ -45,6 +55,7 @@ def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
     return run
 
 
+@check_types
 def time_routes(
     routes: Sequence[str],
     lengths: Sequence[int],

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from posedu._argument_types import check_types
 from posedu.book.timing.clock import Run
 
 
+@check_types
 def copy_of(*tensors: Tensor) -> Run:
     """Return a function that copies the tensors into buffers.
 
@@ -17,6 +19,7 @@ def copy_of(*tensors: Tensor) -> Run:
     return lambda: [buffer.copy_(t) for buffer, t in pairs]
 
 
+@check_types
 def compiled(run: Run, *, fullgraph: bool = True) -> Run:
     """Compile a function with ``torch.compile``, for the shapes of its first call.
 
@@ -26,6 +29,7 @@ def compiled(run: Run, *, fullgraph: bool = True) -> Run:
     return torch.compile(run, fullgraph=fullgraph, dynamic=False)
 
 
+@check_types
 def with_gradient(run: Run, inputs: Sequence[Tensor]) -> Run:
     """Return a function that calls ``run`` and computes gradients for ``inputs``.
 

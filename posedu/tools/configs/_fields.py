@@ -5,18 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from posedu._argument_types import short_repr
 from posedu.tools.configs.rotary_config import ConfigError
 
 LARGEST = 2**31  # largest count, more than any model has of anything
 NUMBER = re.compile(
     r"\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
 )
-
-
-def short_repr(value: object) -> str:
-    """Return ``repr(value)``, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def number(name: str, value: object) -> float:

@@ -219,6 +219,12 @@ class _Part:
                 "transformers completes, AutoConfig.from_pretrained(folder)"
             )
         layers = self._layers()
+        if self.unrotated and not layers:
+            self._warn(
+                "layer_types is missing, and this family's layers without rotation are "
+                "not known here: give the configuration that transformers completes, "
+                "AutoConfig.from_pretrained(folder)"
+            )
         by_kind = self._by_kind(given, layers)
         if self._is_unrotated():
             return {self._title(EVERY): None}, ()
@@ -244,11 +250,13 @@ class _Part:
         configuration without it the result is ``None``.
         """
         given, where = self._rope_object()
-        if self.config.get("attn_temperature_tuning"):
-            names = {"alpha": "attn_scale", "length": "floor_scale"}
+        own = self.family.temperature
+        if self.config.get("attn_temperature_tuning", own is not None):
+            alpha, length = own or (None, None)
+            names = {"alpha": ("attn_scale", alpha), "length": ("floor_scale", length)}
             numbers = {
-                key: number(self.prefix + name, self.config.get(name))
-                for key, name in names.items()
+                key: number(self.prefix + name, self.config.get(name, default))
+                for key, (name, default) in names.items()
             }
             return Temperature(
                 growth="steps", index_from=1, layers=self._title("none"), **numbers
@@ -395,6 +403,8 @@ class _Part:
             types = self._pattern()
         bases = self.config.get("layer_rope_theta")
         switch = self.config.get("no_rope_layers")
+        if not switch and not bases:
+            switch = self._switches()
         if isinstance(types, list) and all(isinstance(t, str) for t in types):
             layers = tuple(types)
         elif isinstance(switch, list) and switch:
@@ -408,6 +418,28 @@ class _Part:
             if isinstance(marks, list) and len(marks) == len(layers):
                 unrotated = [u or not m for u, m in zip(unrotated, marks, strict=True)]
         return tuple("none" if u else t for t, u in zip(layers, unrotated, strict=True))
+
+    def _switches(self) -> list[bool] | None:
+        """Return whether each layer is rotated, if every k-th layer is a NoPE layer.
+
+        The result is ``None`` if neither the configuration nor the model family has
+        such a k.
+        """
+        name = "no_rope_layer_interval"
+        every = self.config.get(name, self.family.nope_interval)
+        if every is None:
+            return None
+        every = count(self.prefix + name, every)
+        depth = first(self.config, *DEPTHS)
+        if depth is None:
+            self._warn(
+                f"{DEPTHS[0]} is missing: the layers without rotation, one in {every}, "
+                "are not listed"
+            )
+            return None
+        layers = min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
+        start = 1 - layers if self.family.counts_from_end else 1
+        return [n % every != 0 for n in range(start, start + layers)]
 
     def _pattern(self) -> list[str] | None:
         """Return each layer's kind by ``sliding_window_pattern``, an older key.

@@ -52,6 +52,12 @@ class Family:
     sections
         Number of pairs of each coordinate if coordinates alternate and the
         configuration gives no numbers; by default all coordinates have equally many.
+    nope_interval
+        k, where every k-th layer is a NoPE layer unless the configuration lists them.
+    counts_from_end
+        Whether the last layer is one of these, and the others are counted from it.
+    temperature
+        α and length of Llama 4's temperature if the configuration gives none.
     """
 
     base: float | None = None
@@ -67,6 +73,9 @@ class Family:
     axes: int = 1
     alternating: bool = False
     sections: tuple[int, ...] = ()
+    nope_interval: int | None = None
+    counts_from_end: bool = False
+    temperature: tuple[float, float] | None = None
 
 
 WINDOWED = Family(unrotated_layer_types=("full_attention",))
@@ -86,11 +95,16 @@ SPECIAL: Mapping[str, Family] = {
     "gptj": Family(base=10_000.0, layout="interleaved"),
     "granitemoehybrid": Family(required_embedding_type="rope"),
     "kolibri1": WINDOWED,
+    "llama4_text": Family(nope_interval=4, temperature=(0.1, 8192.0)),
     "llama4_vision_model": Family(axes=2, layout="interleaved"),
     "minimax_m3_vl_vision": Family(axes=3),
+    "mistral_large4_text": Family(nope_interval=4),
+    "muse_glimmer_text": Family(nope_interval=4, counts_from_end=True),
+    "muse_spark_text": Family(nope_interval=4, counts_from_end=True),
     "pixtral": Family(axes=2, alternating=True),
     "roformer": Family(base=10_000.0, layout="interleaved"),
     "sapiens2": Family(axes=2, layout="half"),
+    "smollm3": Family(nope_interval=4),
 }
 """Properties that the classes of transformers 5.23.0 fix in code."""
 

@@ -78,6 +78,8 @@ def read_rope(config: str | Path | Config | object) -> Reading:
             "`config` must be a path, a mapping or an object with to_dict(), got "
             f"{short_repr(config)}"
         )
+    if wrong := [name for name in config if not isinstance(name, str)]:
+        raise ConfigError(f"the keys must be text, got {short_repr(wrong[0])}")
     for recognizes, read in READERS:
         if recognizes(config):
             return read(config)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from posedu._argument_types import check_types
 from posedu._result_table import Table
 from posedu.numpy.frequencies import require_scaled
 from posedu.numpy.rotary import llama3, longrope, ntk, ntk_dynamic, pi, yarn
@@ -21,6 +22,7 @@ class ConfigError(ValueError):
     """Raised for a configuration from which no rotation can be computed; says why."""
 
 
+@check_types
 @dataclass(frozen=True)
 class Remark:
     """A warning or a note about a configuration that was read.
@@ -36,6 +38,7 @@ class Remark:
         return f"{self.level}: {self.text}"
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class RotaryConfig:
     """Rotary embedding of one kind of layer: dimensions, base, scaling method, layout.
@@ -89,6 +92,11 @@ class RotaryConfig:
     order: str = ""
 
     def __post_init__(self) -> None:
+        if min(self.head_dim, self.width) < 1:
+            raise ConfigError(
+                "head_dim and width must be at least 1, got "
+                f"{self.head_dim} and {self.width}"
+            )
         widest = max(self.head_dim, self.width, 2 * sum(self.sections))
         if widest > LARGEST_HEAD:
             raise ConfigError(
@@ -166,6 +174,7 @@ class RotaryConfig:
         return plain
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
     """Factor of attention scores that depends on the query's position.
@@ -181,6 +190,7 @@ class Temperature:
     layers: str
 
 
+@check_types
 @dataclass(frozen=True, kw_only=True)
 class Reading(Table):
     """Rotary embeddings of a model's configuration, by the name of the kind of layer.
@@ -263,6 +273,7 @@ def _pairs(rope: RotaryConfig, rotated: int) -> str:
     return str(rotated)
 
 
+@check_types
 def as_json(reading: Reading) -> dict[str, Any]:
     """Return ``reading``, the content of a configuration, as JSON data.
 

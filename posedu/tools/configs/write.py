@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from posedu._argument_types import check_types
 from posedu.numpy.rotary import yarn_attention_factor
 from posedu.tools.configs._transformers import SIDES, SUBCONFIG
 from posedu.tools.configs.rotary_config import ConfigError, Reading, RotaryConfig
@@ -12,6 +13,7 @@ Config = dict[str, Any]
 PART = rf"{SUBCONFIG}\b|^({'|'.join(SIDES)})\b"
 
 
+@check_types
 def write_rope(reading: Reading, format: str) -> Config:
     """Return a configuration in ``format`` that has the rotary embeddings of a reading.
 

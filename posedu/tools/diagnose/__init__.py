@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
+from posedu._argument_types import check_types
 from posedu.tools.configs.read import read_rope
 from posedu.tools.configs.rotary_config import ConfigError, Reading, RotaryConfig
 from posedu.tools.diagnose.behavior import Trial, trials
@@ -62,6 +63,7 @@ REPEATS = 3
 vectors would have the shape of a score."""
 
 
+@check_types
 def diagnose(
     model: nn.Module,
     *,

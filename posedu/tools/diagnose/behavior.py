@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posedu._argument_types import check_types
 from posedu.tools.diagnose.capture import evaluating
 from posedu.tools.diagnose.inputs import (
     Inputs,
@@ -22,6 +23,7 @@ ROUNDOFFS = 4096
 """Bound on the change of an output by rounding, in units of eps and of its size."""
 
 
+@check_types
 @dataclass(frozen=True)
 class Trial:
     """Comparison of two outputs of a model that should be equal.

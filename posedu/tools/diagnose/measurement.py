@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from posedu._argument_types import check_types
 from posedu.tools.diagnose.capture import Side
 
 ALONE = -1  # partner of a feature that is not rotated
@@ -16,6 +17,7 @@ ROUNDOFFS = 32
 """Bound on the residual of a fit by rounding, in units of eps: about √d sums."""
 
 
+@check_types
 @dataclass(frozen=True)
 class MeasuredRotation:
     """The rotation that one layer applies to its queries, or to its keys.

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from posedu._argument_types import check_types
 from posedu._result_table import Table
 from posedu.tools.configs.rotary_config import Reading, RotaryConfig
 from posedu.tools.diagnose.behavior import Trial
@@ -19,6 +20,7 @@ COARSE = 1e-3  # error of a cosine, far above float32's roundoff and half of bfl
 SIXTEEN = 1e-4  # below the eps of 16-bit floats, above that of float32
 
 
+@check_types
 @dataclass(frozen=True)
 class Finding:
     """A fault or note that a diagnosis found in a model, and the way to mend it.
@@ -38,6 +40,7 @@ class Finding:
         )
 
 
+@check_types
 @dataclass(frozen=True)
 class Layer:
     """One call of attention: its measured and its expected rotations.
@@ -53,6 +56,7 @@ class Layer:
     expected: tuple[RotaryConfig | None, ...] = ()
 
 
+@check_types
 @dataclass(frozen=True)
 class Diagnosis(Table):
     """Result of a model's diagnosis: measured rotations, trials and findings.
@@ -138,6 +142,7 @@ class Diagnosis(Table):
         return "\n".join((super().__str__(), *self.lines()))
 
 
+@check_types
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return a :class:`Diagnosis` as JSON data."""
     return {
@@ -393,7 +398,7 @@ def _is_rotated_in(one: MeasuredRotation, other: MeasuredRotation) -> bool:
 
 
 def _of_angles(measured: MeasuredRotation) -> Iterator[Finding]:
-    off = max(measured.angle_errors.values(), default=0.0)
+    off = float(np.max([*measured.angle_errors.values()], initial=0.0))
     limit = COARSE + 2 * measured.eps
     if measured.positions_dtype:
         far = max(measured.angle_errors)
@@ -413,7 +418,7 @@ def _of_angles(measured: MeasuredRotation) -> Iterator[Finding]:
             "Look for a buffer of frequencies that was never filled, or for positions "
             "that are changed before they are used.",
         )
-    elif max(measured.stretch, off) > limit:
+    elif not (measured.stretch <= limit and off <= limit):  # also NaN
         yield Finding(
             FAULT,
             "coarse table",

@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 
+from posedu._argument_types import check_types, short_repr
+from posedu._arguments import require_dimension
+
 LAYERS = (
     "num_hidden_layers",
     "n_layer",
@@ -43,6 +46,7 @@ KEY_NAMES = (
 WIDTH_NAMES = ("hidden_size", "n_embd", "d_model", "dim")
 
 
+@check_types
 def small(config: Any, *, layers: int | None = 4) -> Any:
     """Return a copy of ``config`` that makes a small model with the same rotations.
 
@@ -57,7 +61,19 @@ def small(config: Any, *, layers: int | None = 4) -> Any:
     layers
         Largest number of layers, ``None`` for all. Up to three times as many layers are
         kept if kinds of layers alternate and only then each kind is among them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``config`` is no such object; ``layers`` is not a positive integer.
     """
+    if isinstance(config, type) or not hasattr(config, "to_dict"):
+        raise TypeError(
+            "config must be a configuration object of transformers, got "
+            f"{short_repr(config)}"
+        )
+    if layers is not None:
+        require_dimension("layers", layers, 1)
     config = copy.deepcopy(config)
     for part in (*_parts(config), config):
         _narrow(part)

@@ -39,9 +39,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from posedu._argument_types import check_types, short_repr
 from posedu._arguments import require_choice
 from posedu.catalog import CATALOG
-from posedu.crosscheck.common import DTYPES, roundoff, to_numpy
+from posedu.crosscheck.common import DTYPES, roundoff, share_of_bound, to_numpy
 from posedu.tools.kernels.mutants import (
     MutatedCase,
     Outputs,
@@ -63,6 +64,7 @@ from posedu.tools.kernels.oracle import (
 TENSORS = ("torch", "numpy")
 
 
+@check_types
 @dataclass(frozen=True)
 class Verdict:
     """Result of checking a kernel: the encoding, the faults and the verdict in words.
@@ -145,7 +147,7 @@ class _Run:
         """
         dtype = coarsest(self.bounding, angles)
         return any(
-            (np.abs(out - c.expected) > c.bound(dtype, angles=angles)).any()
+            not (np.abs(out - c.expected) <= c.bound(dtype, angles=angles)).all()
             for c, out in zip(self.cases, self.outs, strict=True)
         )
 
@@ -164,7 +166,7 @@ class _Run:
         dtype = coarsest(self.bounding, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
             bound = case.bound(dtype, angles=angles, tables=dtype)
-            used = np.abs(out - case.expected) / bound
+            used = share_of_bound(np.abs(out - case.expected), bound)
             if (used > 1).any():
                 found.append((case, out, used))
         return found
@@ -187,6 +189,7 @@ class _Run:
         return found
 
 
+@check_types
 def check_kernel(
     kernel: Callable[..., Any],
     name: str = "rope",
@@ -227,18 +230,20 @@ def check_kernel(
     Raises
     ------
     OracleError
-        The kernel is not callable, or no test cases exist for these arguments.
+        No test cases exist for these arguments.
+    TypeError
+        An argument has a wrong type: the kernel is not callable.
     """
-    if not callable(kernel):
-        raise OracleError(f"`kernel` must be a function, got {type(kernel).__name__}")
     try:
         require_choice("tensors", tensors, TENSORS)
     except (TypeError, ValueError) as error:
         raise OracleError(str(error)) from None
     angles = str(as_dtype(angles)).removeprefix("torch.")
-    wanted = [as_dtype(dtype) for dtype in dtypes or DTYPES]
+    if dtypes is not None and not len(dtypes):
+        raise OracleError("`dtypes` must name a dtype, or be None for all, got none")
+    wanted = [as_dtype(dtype) for dtype in (DTYPES if dtypes is None else dtypes)]
     if tensors == "numpy":
-        if dtypes and torch.bfloat16 in wanted:
+        if dtypes is not None and torch.bfloat16 in wanted:
             raise OracleError(
                 "`dtypes` must not contain bfloat16 with tensors='numpy', since NumPy "
                 "has no bfloat16; give tensors='torch'"
@@ -250,7 +255,7 @@ def check_kernel(
     runs, first = [], None
     for cases in by_variant:
         try:
-            made = _runs(kernel, cases, wanted, tensors, device, bool(dtypes))
+            made = _runs(kernel, cases, wanted, tensors, device, dtypes is not None)
             runs.append([_narrowed(run, angles) for run in made])
         except KernelError as error:
             first = first or error
@@ -700,6 +705,8 @@ def _imported(given: str) -> Callable[..., Any]:
             found = getattr(found, part)
     except (Exception, SystemExit) as error:
         raise OracleError(f"{given}: {type(error).__name__}: {error}") from None
+    if not callable(found):
+        raise OracleError(f"{given} must be a function, got {short_repr(found)}")
     return found
 
 
@@ -748,12 +755,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         torch.empty(0, device=given.device)
         own = {n: getattr(given, n) for n in ("d", "tensors", "dtypes", "device")}
-        options = parse_options(given.options)
-        if clash := {*options} & {*own, "angles", "name", "kernel"}:
-            names = ", ".join(sorted(clash))
-            raise OracleError(
-                f"{names} cannot be given as NAME=VALUE; see --help for its option"
-            )
+        options = parse_options(given.options, (*own, "angles", "name", "kernel"))
         kernel = _imported(given.kernel)
         verdict = check_kernel(
             kernel, given.encoding, angles=given.angles, **own, **options

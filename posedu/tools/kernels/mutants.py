@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from scipy.optimize import least_squares
 
+from posedu._argument_types import check_types
 from posedu._arguments import LAYOUTS
 from posedu.catalog import CATALOG, EncodingRecord
 from posedu.crosscheck import attention_hooks
@@ -78,6 +79,7 @@ class Reference:
         return replace(self, implementation=lambda **own: change(implementation(**own)))
 
 
+@check_types
 @dataclass(frozen=True)
 class Mutant:
     """A known fault of kernels: name, description, and the change of the reference.
@@ -522,6 +524,7 @@ def _of_hooks(axes: int | None) -> Iterator[Mutant]:
     )
 
 
+@check_types
 def mutants(case: Case) -> list[Mutant]:
     """Return the mutants (known faults) of the encoding that a test case is for."""
     encoding, options = CATALOG[case.name], case.options

@@ -19,7 +19,7 @@ import argparse
 import ast
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from pathlib import Path
@@ -31,10 +31,11 @@ import numpy as np
 import torch
 
 from posedu import __version__
+from posedu._argument_types import check_types
 from posedu._arguments import require_dimension
 from posedu.catalog import CATALOG, EncodingRecord, Variant
 from posedu.crosscheck import attention_hooks
-from posedu.crosscheck.common import CPU, DTYPES, Tally, rounded
+from posedu.crosscheck.common import CPU, DTYPES, Tally, rounded, share_of_bound
 from posedu.crosscheck.features import Pair, ReferenceAt
 
 Arrays = dict[str, np.ndarray]
@@ -51,6 +52,7 @@ class OracleError(ValueError):
     """Raised if no test cases exist for the arguments, or a kernel cannot be called."""
 
 
+@check_types
 @dataclass(frozen=True, eq=False)
 class Case:
     """Test case of a kernel: inputs, and the output that the kernel must return.
@@ -126,10 +128,11 @@ class Case:
         """
         if isinstance(self.solution, Solution):
             bound = self.solution.gradient_bound(dtype, as_dtype(angles), tables)
-            return np.abs(gradients["x"] - self.gradients["x"]) / bound
+            off = np.abs(gradients["x"] - self.gradients["x"])
+            return share_of_bound(off, bound)
         lines = (line for line in self.solution.lines if line.what == "gradient")
         off = [
-            abs(line.along(gradients) - line.slope) / line.bound(dtype)
+            share_of_bound(abs(line.along(gradients) - line.slope), line.bound(dtype))
             for line in lines
         ]
         return np.array(off)
@@ -191,6 +194,7 @@ class Solution:
         return bound
 
 
+@check_types
 def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
     """Return the dtype that is given, or named, if error bounds are derived for it.
 
@@ -206,6 +210,7 @@ def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
     return found
 
 
+@check_types
 def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
     """Return an encoding's configurations in the catalog, with ``options`` replaced.
 
@@ -253,6 +258,7 @@ def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
     return changed
 
 
+@check_types
 def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...]:
     """Return test cases of an encoding, for every configuration that has the options.
 
@@ -461,6 +467,7 @@ KEYS = {
 """Keys of the file that :func:`save` writes, and their meaning; NNN counts from 000."""
 
 
+@check_types
 def save(
     name: str, path: str | Path, *, d: int | None = None, **options: Any
 ) -> tuple[Case, ...]:
@@ -524,15 +531,19 @@ def _arrays(case: Case) -> Iterator[tuple[str, np.ndarray]]:
                 yield f"slope_bound.{n}", np.array(line.bound(t))
 
 
-def parse_options(given: Sequence[str]) -> dict[str, Any]:
+@check_types
+def parse_options(
+    given: Sequence[str], reserved: Collection[str] = ()
+) -> dict[str, Any]:
     """Parse options of a command line: ``layout=half base=5e5 sections=16,24,24``.
 
-    A value that is no Python literal is taken as text.
+    A value that is no Python literal is taken as text. ``reserved`` are names that a
+    command has options of its own for.
 
     Raises
     ------
     OracleError
-        An option has no ``=`` or no name.
+        An option has no ``=`` or no name, or its name is reserved.
     """
     options = {}
     for each in given:
@@ -543,6 +554,11 @@ def parse_options(given: Sequence[str]) -> dict[str, Any]:
             options[name] = ast.literal_eval(value)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             options[name] = value
+    if clash := sorted({*options} & {*reserved}):
+        raise OracleError(
+            f"{', '.join(clash)} cannot be given as NAME=VALUE; see --help for its "
+            "option"
+        )
     return options
 
 
@@ -565,7 +581,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--d", type=int, help="head dimension")
     given = parser.parse_intermixed_args(arguments)
     try:
-        options = parse_options(given.options)
+        options = parse_options(given.options, ("name", "path", "d"))
         made = save(given.encoding, given.out, d=given.d, **options)
     except (OracleError, OSError) as error:
         print(error, file=sys.stderr)

@@ -122,6 +122,11 @@ TYPES = {
     },
     "family": {"model_type": "apertus", "head_dim": 64, "rope_parameters": {}},
     "switches": {**scaled(), "no_rope_layers": [1, 1, 0]},
+    "switches, filled in": {**scaled(), "no_rope_layers": []},
+    "an interval": {
+        **scaled(),
+        **{"no_rope_layer_interval": 4, "num_hidden_layers": 8},
+    },
     "width": {**scaled(), "rotary_dim": 32},
     "latent": {
         **scaled(rope_type="yarn", factor=40, mscale=1.0, mscale_all_dim=0.7),

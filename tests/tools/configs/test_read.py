@@ -184,6 +184,94 @@ def test_layers_without_rotation():
     assert nulled.kinds["sliding_attention"].base == 1e4
 
 
+SWITCHES = {
+    # What a configuration has, the layers that transformers 5.23.0 rotates (1), and
+    # the temperature of the others.
+    "Llama 4 Scout, as published": (
+        {
+            "model_type": "llama4",
+            "text_config": {
+                **{"model_type": "llama4_text", "num_hidden_layers": 8},
+                **{"head_dim": 128, "rope_theta": 5e5, "no_rope_layers": []},
+            },
+        },
+        ("11101110", (0.1, 8192.0)),
+    ),
+    "Llama 4, an interval and a temperature": (
+        {
+            **{"model_type": "llama4_text", "num_hidden_layers": 4, "head_dim": 128},
+            **{"rope_theta": 5e5, "no_rope_layer_interval": 2, "floor_scale": 4096},
+        },
+        ("1010", (0.1, 4096.0)),
+    ),
+    "Llama 4, no temperature": (
+        {
+            **{"model_type": "llama4_text", "num_hidden_layers": 4, "head_dim": 128},
+            **{"rope_theta": 5e5, "attn_temperature_tuning": False},
+        },
+        ("1110", None),
+    ),
+    "SmolLM3": (
+        {
+            **{"model_type": "smollm3", "num_hidden_layers": 5, "head_dim": 128},
+            **{"rope_theta": 2e6, "no_rope_layers": None},
+        },
+        ("11101", None),
+    ),
+    "SmolLM3, its own list": (
+        {
+            **{"model_type": "smollm3", "num_hidden_layers": 3, "head_dim": 128},
+            **{"rope_theta": 2e6, "no_rope_layers": [1, 0, 0]},
+        },
+        ("100", None),
+    ),
+    "Mistral Large 4": (
+        {
+            **{"model_type": "mistral_large4_text", "num_hidden_layers": 4},
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+        },
+        ("1110", None),
+    ),
+    "Muse Glimmer": (
+        {
+            **{"model_type": "muse_glimmer_text", "num_hidden_layers": 6},
+            "rope_theta": 1e4,
+        },
+        ("101110", None),
+    ),
+    "Muse Spark": (
+        {
+            **{"model_type": "muse_spark_text", "num_hidden_layers": 5},
+            "rope_theta": 1e4,
+        },
+        ("01110", None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_layers_without_rotation_that_a_class_fills_in(name):
+    config, (rotated, temperature) = SWITCHES[name]
+    reading = read_rope(config)
+    kinds = [kind.split(": ")[-1] for kind in reading.layers]
+    assert "".join(str(int(kind != "none")) for kind in kinds) == rotated
+    assert reading.warnings == []
+    found = reading.temperature
+    assert (found and (found.alpha, found.length)) == temperature
+    assert found is None or found.layers.split(": ")[-1] == "none"
+
+
+def test_layers_without_rotation_that_cannot_be_listed_are_a_warning():
+    (warning,) = read_rope({**LLAMA, "model_type": "smollm3"}).warnings
+    assert "num_hidden_layers is missing" in warning
+    flint = {**LLAMA, "model_type": "flint", "sliding_window": 512}
+    (warning,) = read_rope(flint).warnings
+    assert "layers without rotation are not known here" in warning
+    switched = {**LLAMA, "no_rope_layer_interval": 0, "num_hidden_layers": 4}
+    with pytest.raises(ConfigError, match="no_rope_layer_interval must be"):
+        read_rope(switched)
+
+
 def only(config):
     """The rotation of a configuration that has one."""
     (rope,) = read_rope(config).kinds.values()
@@ -878,6 +966,8 @@ REFUSED = {
     "a list": ([1], "`config` must be a path"),
     "no sizes": ({"rope_theta": 1e4}, "head_dim is needed"),
     "a base of text": (dict(LLAMA, rope_theta="big"), "must be a number, got 'big'"),
+    "a base of 0": (dict(LLAMA, rope_theta=0), "finite and above 0, got 0"),
+    "keys that are no text": ({1: "x"}, "the keys must be text, got 1"),
     "a base of NaN": (dict(LLAMA, rope_theta=math.nan), "finite and above 0, got nan"),
     "a base of 1": (dict(LLAMA, rope_theta=1), "must be above 1, got 1"),
     "true heads": (
@@ -1139,6 +1229,23 @@ def test_the_command_prints_no_orders_to_a_terminal(write):
     )
     assert done.returncode == 1 and done.stderr == b""
     assert rb"\x1b[31m\ud800" in done.stdout and b"\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_the_command_runs_without_torch_scipy_and_sympy(options, tmp_path):
+    paths = [tmp_path / f"{name}.json" for name in CASES]
+    for path, case in zip(paths, CASES.values(), strict=True):
+        path.write_text(json.dumps(case["config"]))
+    code = (
+        "import sys\n"
+        "sys.modules |= dict.fromkeys(('torch', 'scipy', 'sympy'))  # not to be found\n"
+        "from posedu.tools.__main__ import main\n"
+        f"assert {{main([path, *{options!r}]) for path in sys.argv[1:]}} == {{0, 1}}"
+    )
+    command = [sys.executable, "-c", code, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) >= len(paths)
 
 
 def test_a_name_that_is_given_twice_is_a_warning(write, capsys):
