@@ -114,7 +114,7 @@ def flow(
     Equation ``def-floater``. See :func:`posedu.numpy.absolute.flow`.
     """
     position = sp.Rational(expression("position", position))
-    step = _exact(delta) / steps
+    step = _exact(delta) / require_dimension("steps", steps, 1)
     whole, sign = sp.floor(abs(position) * steps), sp.sign(position)
     p = start
     for n in range(int(whole)):

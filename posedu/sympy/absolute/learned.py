@@ -69,7 +69,7 @@ def sphere_moment(k: int, d: sp.Expr) -> sp.Expr:
     u₁ has a density proportional to (1 − u₁²)^((d − 3)/2); both integrals are Beta
     functions. Equation ``eq-learned-moments``.
     """
-    half, d = sp.Rational(1, 2), expression("d", d)
+    half, k, d = sp.Rational(1, 2), expression("k", k), expression("d", d)
 
     def integral(power: int) -> sp.Expr:
         a, b = power + half, (d - 1) / 2

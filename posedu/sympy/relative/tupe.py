@@ -5,7 +5,7 @@ from functools import cache
 import sympy as sp
 
 from posedu._arguments import TUPEFirstToken, require_choice
-from posedu.sympy._expressions import matrix
+from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.bias.t5 import t5_bucket
 
@@ -89,6 +89,7 @@ def layer_norm(
 ) -> sp.Matrix:
     """Layer norm of each row: (row − mean) / √(variance + epsilon) · weight + bias."""
     weight, bias = matrix("norm_weight", weight), matrix("norm_bias", bias)
+    epsilon = expression("epsilon", epsilon)
 
     def normed(row: sp.Matrix) -> sp.Matrix:
         mean = sum(row) / sp.Integer(len(row))
