@@ -5,7 +5,7 @@ Comparisons use differences between runs of the same seed, in bits per character
 (:mod:`posedu.book.experiments.comparisons`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,15 @@ from posedu.book.experiments import comparisons
 from posedu.book.experiments.characters import (
     ABSOLUTE,
     ALL,
+    BASES,
     CLIPS,
     CONDITIONS,
     RATES,
     Result,
+    base_of,
+    in_bits,
     parameters,
+    unturned,
 )
 from posedu.book.experiments.comparisons import Gap, gaps, verdicts_together
 from posedu.book.experiments.runs import interval
@@ -174,45 +178,63 @@ def rates(result: Result) -> Table:
 
 
 def own_rates(result: Result) -> Table:
-    """Return a table of what length costs each encoding at its own learning rate.
+    """Return a table of what length costs encodings whose own best rate is another.
 
-    An encoding's own rate is the one with its fewest bits at the training length. The
-    table has the bits per character that the longest length adds, at the rate that all
-    share and at the own rate: means over the seeds that choose the rate.
-
-    Raises
-    ------
-    ValueError
-        The runs that choose the rate are missing or incomplete.
+    An encoding's own rate is the one with its fewest bits at the training length, on
+    the seeds that choose. The table has the bits at the training length and those that
+    the longest length adds, at the rate that all share and at the own rate.
     """
+    near, *_, far = result.lengths()
     shared = result.chosen()
-    if shared is None:
-        raise ValueError("the table needs all runs that choose the learning rate")
-    near, *_, far = map(str, result.lengths())
-    found: dict[tuple[str, float], list[dict[str, float]]] = {}
-    for run in result.choosing():
-        found.setdefault((run.encoding, run.rate), []).append(run.bits)
-    names = [n for n in CONDITIONS if (n, RATES[0]) in found]
+    names = [
+        name
+        for name in CONDITIONS
+        if result.own_rate(name) != shared and len(result.at_own_rate(name, near))
+    ]
 
-    def bits(name: str, rate: float, length: str) -> float:
-        return float(np.mean([of_run[length] for of_run in found[name, rate]]))
+    def costs(bits: Callable[[str, int], np.ndarray]) -> tuple[list[str], list[str]]:
+        return (
+            [in_bits(bits(name, near)) for name in names],
+            [_bits(_gap(bits(name, far), bits(name, near))) for name in names],
+        )
 
-    def added(name: str, rate: float) -> float:
-        return bits(name, rate, far) - bits(name, rate, near)
-
-    own = {n: min(RATES, key=lambda rate: bits(n, rate, near)) for n in names}
+    at_shared, added_at_shared = costs(result.bits)
+    at_own, added_at_own = costs(result.at_own_rate)
     return table(
         {
-            "encoding": [CONDITIONS[n].title for n in names],
-            "own rate": [f"{own[n]:g}" for n in names],
-            f"added at {shared:g}": [added(n, shared) for n in names],
-            "added at the own rate": [added(n, own[n]) for n in names],
+            "encoding": [CONDITIONS[name].title for name in names],
+            f"L = {near} at {shared:g}": at_shared,
+            "added": added_at_shared,
+            "own rate": [f"{result.own_rate(name):g}" for name in names],
+            f"L = {near} at the own rate": at_own,
+            "added at the own rate": added_at_own,
         },
-        formats={f"added at {shared:g}": "+.3f", "added at the own rate": "+.3f"},
-        caption=f"Bits per character added from L = {near} to L = {far}, means of two "
-        f"seeds that are not reported: {sum(own[n] != shared for n in names)} of "
-        f"{len(names)} encodings have another best rate than the {shared:g} that all "
-        "share",
+        caption=f"Bits per character at L = {near}, and added from there to L = {far}, "
+        f"intervals at 95 %. All but {len(names)} of {len(CONDITIONS)} encodings have "
+        f"their fewest bits at the rate {shared:g} that all share",
+    )
+
+
+def bases(result: Result) -> Table:
+    """Return a table of RoPE's bits per character at each length, by its base.
+
+    The second column counts pairs that complete no full turn in training.
+    """
+    names = [n for n in ("rope", *BASES) if len(result.bits(n, result.lengths()[0]))]
+    settings = result.settings
+    return table(
+        {
+            "base": [f"{base_of(name, settings.length):,.0f}" for name in names],
+            "without a turn": [
+                f"{unturned(name, settings)} of {settings.d // 2}" for name in names
+            ],
+            **{
+                f"L = {n}": [in_bits(result.bits(name, n)) for name in names]
+                for n in result.lengths()
+            },
+        },
+        caption="Bits per character with RoPE, by its base, with the number of pairs "
+        "that complete no full turn in training; intervals at 95 %",
     )
 
 

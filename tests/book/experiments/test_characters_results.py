@@ -1,11 +1,13 @@
 """The verdicts of the character lab, for runs with known bits."""
 
+from dataclasses import replace
+
 import pytest
 
 from posedu.book.experiments import characters_results as results
 from posedu.book.experiments.characters import (
     ABSOLUTE,
-    ALL,
+    BASES,
     CLIPS,
     CONDITIONS,
     METHOD,
@@ -106,14 +108,27 @@ def test_the_rate_that_is_the_best_for_all_together():
 
 def test_what_length_costs_at_the_own_rate():
     tried = {"t5": (2.5, 2.1, 2.0, 3.0), "alibi": (2.6, 2.0, 2.5, 2.5)}
-    result = made_up({"t5": FOUND["t5"]}, tried=tried)
-    for run in result.choosing():
-        run.bits["1024"] += {RATES[1]: 0.1, RATES[2]: 0.5}.get(run.rate, 0)
-    t5, alibi = rows_of(results.own_rates(result))
-    assert t5["own rate"] == f"{RATES[2]:g}" and alibi["own rate"] == f"{RATES[1]:g}"
-    assert t5[f"added at {RATES[1]:g}"] == "+0.100"
-    assert t5["added at the own rate"] == "+0.500"
-    assert "1 of 2 encodings" in results.own_rates(result).caption()
+    result = made_up({name: FOUND[name] for name in tried}, tried=tried)
+    own = [
+        replace(run, rate=RATES[2], bits=run.bits | {"64": 1.0, "1024": 1.5})
+        for run in result.reported()
+        if run.encoding == "t5"
+    ]
+    result = replace(result, runs=[*result.runs, *own])
+    (t5,) = rows_of(results.own_rates(result))
+    assert t5["encoding"] == "T5" and t5["own rate"] == f"{RATES[2]:g}"
+    assert t5["added at the own rate"] == "+0.500 ± 0.000"
+    assert t5["L = 64 at the own rate"] == "1.000 ± 0.000"
+    assert t5["added"] != t5["added at the own rate"]
+    assert "All but 1 of" in results.own_rates(result).caption()
+
+
+def test_bases_have_a_row_each():
+    found = {"rope": FOUND["rope"], "rope-matched": FOUND["alibi"]}
+    rows = rows_of(results.bases(made_up(found)))
+    assert [row["base"] for row in rows] == ["10,000", "27"]
+    assert [row["without a turn"] for row in rows] == ["5 of 8", "2 of 8"]
+    assert rows[0]["L = 128"] != rows[1]["L = 128"]
 
 
 def test_verdicts_are_of_differences_within_seeds():
@@ -197,8 +212,11 @@ def committed():
 
 def test_every_run_is_there(committed):
     assert committed.complete
-    assert {*committed.encodings()} == {*ALL}
-    assert all(len(committed.bits(name, 64)) == 5 for name in ALL)
+    trained = {*CONDITIONS, *CLIPS, *ABSOLUTE, *BASES}
+    assert {*committed.encodings()} == trained
+    assert all(len(committed.bits(name, 64)) == 5 for name in trained)
+    for name in CONDITIONS:
+        assert len(committed.at_own_rate(name, 64)) == 5
 
 
 def test_seeds_that_choose_the_rate_are_not_counted(committed):
@@ -243,10 +261,17 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
         ahead = committed.bits(behind, near) - committed.bits("sandwich", near)
         mean, half = interval(ahead)
         assert mean > half
-    rates = rows_of(results.own_rates(committed))
-    (t5,) = [row for row in rates if row["encoding"] == "T5"]
-    assert t5["own rate"] == "0.01" and 0.4 < float(t5["added at the own rate"]) < 0.6
-    assert 0.08 < float(t5["added at 0.03"]) < 0.13
+    lost_by_t5 = [
+        (bits("t5", far) - bits("t5", near)).mean()
+        for bits in (committed.bits, committed.at_own_rate)
+    ]
+    assert 0.08 < lost_by_t5[0] < 0.13 and 0.4 < lost_by_t5[1] < 0.6
+    own = {n for n in CONDITIONS if committed.own_rate(n) != committed.chosen()}
+    assert own == {"none", "t5"}
+    for name in BASES:  # whatever the base, RoPE breaks at twice the length
+        twice = committed.bits(name, 2 * near) - committed.bits(name, near)
+        mean, half = interval(twice)
+        assert mean - half > 1
     contradicted = {
         (e.better, e.worse, length // near)
         for e, length, _, verdict in results.verdicts(committed)
