@@ -20,13 +20,13 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 @check_types
 def alternate(
-    candidates: Mapping[str, Run],
+    candidates: Mapping[Any, Run],
     limit: Run,
     *,
     device: torch.device,
     repeats: int,
     warm_up: int = 3,
-) -> dict[str, np.ndarray]:
+) -> dict[Any, np.ndarray]:
     """Time functions and a limit in alternation; return seconds by function's name.
 
     ``candidates`` maps names to the functions; the limit is the function to whose time

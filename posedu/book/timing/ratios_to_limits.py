@@ -5,6 +5,7 @@ compared.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,16 +17,16 @@ from posedu.book.timing.results import Spread
 
 @check_types
 def ratios(
-    runs: Mapping[str, Run],
+    runs: Mapping[Any, Run],
     limit: Run,
     *,
     device: str | torch.device = "cpu",
     repeats: int = 5,
-) -> dict[str, Spread]:
+) -> dict[Any, Spread]:
     """Return quartiles of each function's time over the limit's, by function's name.
 
-    ``runs`` maps names to the functions, which run without gradients; ``limit`` is the
-    function to whose time theirs are compared.
+    ``runs`` maps names, of any kind, to the functions, which run without gradients;
+    ``limit`` is the function to whose time theirs are compared.
     """
     with torch.no_grad():
         seconds = alternate(runs, limit, device=torch.device(device), repeats=repeats)
