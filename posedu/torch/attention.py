@@ -3,8 +3,6 @@
 Hooks are methods by which an encoding acts on attention.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
