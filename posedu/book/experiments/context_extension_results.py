@@ -107,7 +107,7 @@ def overview(result: Result, base: str = "rope") -> Figure:
                 marker="os^Dvp*h"[n],
                 color=(*COLORS, "gray", "gray")[n],
                 linestyle=DASHES[n % len(DASHES)],
-                label=title(condition),
+                label=short_title(condition, base),
             )
         panel.set(xscale="log", xlabel="length over that of training")
         panel.set_title(panel_title, fontsize=11)
@@ -123,18 +123,19 @@ def overview(result: Result, base: str = "rope") -> Figure:
     }
     return finish(
         figure,
-        caption=f"Trained at L = {result.settings.length}: mean bits per character "
+        caption=f"{MODEL_TITLES[base]}, trained at L = {result.settings.length}: mean "
+        "bits per character "
         f"over {_seeds(result)} seeds, the same characters at every length. At "
         f"{FACTORS[-1]} times the length the fewest are "
         + " and ".join(
-            f"{far[how, condition]:.2f} of {title(condition)}, {HOW[how]}"
+            f"{far[how, condition]:.2f} of {short_title(condition, base)}, {HOW[how]}"
             for how, condition in best.items()
         )
         + ".",
         alt="Two panels of lines against the length. "
         + " ".join(
-            f"{title(condition)}: {far['plain', condition]:.2f} bits at the end, "
-            f"{far['tuned', condition]:.2f} after tuning."
+            f"{short_title(condition, base)}: {far['plain', condition]:.2f} bits at "
+            f"the end, {far['tuned', condition]:.2f} after tuning."
             for condition in shown_conditions(base)
         ),
     )
@@ -237,7 +238,9 @@ def expectations(result: Result, base: str = "rope") -> Table:
         {
             "source": [e.source for e in rows],
             "expected": [
-                f"{title(e.better)} better than {title(e.worse)}" for e in rows
+                f"{short_title(e.better, base)} better than "
+                f"{short_title(e.worse, base)}"
+                for e in rows
             ],
             "": [HOW[e.how] for e in rows],
             **{
@@ -245,8 +248,8 @@ def expectations(result: Result, base: str = "rope") -> Table:
                 for f in FACTORS
             },
         },
-        caption=f"{len(found)} expectations, bits saved, each interval by itself at "
-        f"95 %, all verdicts together at 95 %: {summary}",
+        caption=f"{MODEL_TITLES[base]}: {len(found)} expectations, bits saved, each "
+        f"interval by itself at 95 %, all verdicts together at 95 %: {summary}",
     )
 
 
@@ -267,6 +270,12 @@ def title(condition: Condition) -> str:
         return METHODS[method].title
     more = "" if method == "none" else f", {METHODS[method].title}"
     return MODEL_TITLES[model] + more
+
+
+def short_title(condition: Condition, base: str) -> str:
+    """Return a condition's title; of the model ``base`` that of the method alone."""
+    model, method = condition
+    return METHODS[method].title if model == base else title(condition)
 
 
 def _bits(result: Result, condition: Condition, factor: int, how: str) -> np.ndarray:

@@ -68,3 +68,8 @@ def test_the_cpu_has_its_own_table(tmp_path):
     found = timings.stored_results(tmp_path)
     assert {*found} == {"cpu", "some-gpu"}
     assert [result.name for result in found["cpu"]["timing"]] == ["rope", "alibi"]
+
+
+def test_a_duration_has_the_unit_that_fits():
+    durations = {0.00302: "3.02 ms", 0.0448: "44.80 ms", 1.758: "1.76 s"}
+    assert {t: timings._duration(t) for t in durations} == durations

@@ -96,12 +96,17 @@ def _model_table(result):
     for name in dict.fromkeys(r.candidate for r in result.records):
         found = {r.length: r for r in result.select(candidate=name)}
         cells = [
-            f"{1e3 * found[n].seconds.median:.3g} ms; {found[n].ratio.median:.2f}"
+            f"{_duration(found[n].seconds.median)}; {found[n].ratio.median:.2f}"
             for n in lengths
         ]
         rows.append([name, *cells])
-    limit = [result.records[0].limit, *(f"{1e3 * limits[n]:.3g} ms" for n in lengths)]
+    limit = [result.records[0].limit, *(_duration(limits[n]) for n in lengths)]
     return table(["Model", *(f"L = {n}" for n in lengths)], [limit, *rows])
+
+
+def _duration(seconds):
+    """Return a time as text: below a second in ms, with two decimals otherwise."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.2f} ms"
 
 
 class DeviceTables(StoredResults):
