@@ -67,7 +67,7 @@ def pytest_collection_finish(session):
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory):
+def chromium_address(tmp_path_factory):
     """The address of a Chromium that all modules share: to start one takes a second."""
     path = shutil.which("chromium")
     if path is None:
@@ -85,7 +85,7 @@ def chromium(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(chromium):
+def browser(chromium_address):
     """A connection to Chromium.
 
     Playwright runs an event loop as long as it is connected; code that runs one itself
@@ -94,7 +94,7 @@ def browser(chromium):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.connect(chromium)
+        browser = playwright.chromium.connect(chromium_address)
         yield browser
         browser.close()
 

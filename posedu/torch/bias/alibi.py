@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 from torch.types import Device
 
 from posedu._arguments import (
@@ -35,7 +36,8 @@ def alibi_slopes(
     """
     require_dimension("heads", heads, 1)
     require_choice("slopes", slopes, ALiBiSlopes)
-    bias_max = require_positive("bias_max", bias_max)
+    if not is_compiling():  # Under a compiler, bias_max may be symbolic.
+        bias_max = require_positive("bias_max", bias_max)
     power = heads if slopes == "geometric" else 1 << (heads.bit_length() - 1)
     steps = torch.arange(1, power + 1, dtype=torch.float64, device=device)
     between = (2 * steps - 1) / 2
