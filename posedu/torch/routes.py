@@ -124,7 +124,7 @@ def folded(encoding: Encoding, tokens: Tokens) -> Output:
     if is_row:
         of_keys = summands[1]  # the softmax ignores the query's term
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        bias = (of_keys - of_keys[..., -1:])[..., None, :].to(wide)
+        bias = (of_keys - of_keys.amax(-1, keepdim=True))[..., None, :].to(wide)
         return _attend_by_matrix(tokens, bias, scale)
     return attend_folded(
         *(tokens.q, tokens.grouped_k, tokens.grouped_v, *summands),

@@ -294,6 +294,18 @@ def test_steps_of_fixed_shape_keep_windows_and_groups(window, kv_heads, monkeypa
 
 
 @pytest.mark.usefixtures("unchecked")
+def test_far_positions_cost_a_step_of_fixed_shape_no_digits(monkeypatch):
+    """Slots of later tokens have position 0, far from those of the text."""
+    monkeypatch.setattr(torch, "compile", lambda step, fullgraph: step)
+    model = model_of(ALiBi(HEADS, slopes="authors")).float()
+    logits, at = watched(model), torch.arange(2**20, 2**20 + 12)
+    for compiled in (False, True):
+        model.generate(prompt_of(), 8, positions=at, compiled=compiled)
+    steps, of_fixed_shape = (torch.cat(part, 1) for part in (logits[:8], logits[8:]))
+    torch.testing.assert_close(of_fixed_shape, steps, rtol=0, atol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_a_compiled_text_longer_than_the_table_is_refused_in_words(monkeypatch):
     counted(monkeypatch)
     of_layers = [LearnedPerLayer(WIDTH, 8, beyond="raise") for _ in range(2)]
