@@ -133,6 +133,15 @@ def test_large_sums_of_keys_alone_lose_nothing():
     assert ((rounded - exact).abs() > bound).any()
 
 
+def test_a_chunk_onto_a_cache_loses_nothing_of_large_sums():
+    """A query's own key is counted from the end of the keys, not from their start."""
+    q, k, v, c, exact, bound = strong_gates()
+    chunk = q[:, :, -128:]
+    limits = Limits(causal=True)
+    out = by_features(chunk, k, v, 0 * c[..., -128:], -c, limits=limits, scale=0.25)
+    assert ((out - exact).abs() <= bound).all()
+
+
 @pytest.mark.parametrize("form", ["difference", "key"])
 def test_a_step_of_generation_loses_nothing_of_large_sums(form):
     q, k, v, c, exact, bound = strong_gates()
