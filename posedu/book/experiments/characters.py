@@ -198,13 +198,15 @@ class Condition:
     ``make`` returns the encoding of the first layer from the settings. ``later``
     returns that of a later layer from the settings and the first layer's encoding;
     without ``later``, ``make`` serves every layer. ``layer`` returns an attention layer
-    of another class than :class:`posedu.torch.attention.Attention`.
+    of another class than :class:`posedu.torch.attention.Attention`; ``start`` changes
+    the initial weights of one.
     """
 
     title: str
     make: Callable[[Settings], Encoding]
     later: Callable[[Settings, Encoding], Encoding] | None = None
     layer: Callable[[Settings], Attention] | None = None
+    start: Callable[[Attention], None] | None = None
 
     def layers(self, settings: Settings) -> Iterator[Encoding]:
         """Yield the encoding of the first layer, the second, and so on without end.
@@ -362,6 +364,14 @@ def _frozen_fire(s: Settings) -> FIRE:
     return encoding
 
 
+@torch.no_grad()
+def _as_in_t5(layer: Attention) -> None:
+    encoding = layer.encoding
+    assert isinstance(encoding, T5)
+    layer.q.weight /= math.sqrt(layer.d)
+    nn.init.normal_(encoding.table, std=layer.d_model**-0.5)
+
+
 def _random(std: float) -> Callable[[Settings], Random]:
     return lambda s: Random(s.d_model, _rows(s), std=std, seed=torch.initial_seed())
 
@@ -378,13 +388,19 @@ STARTS: Mapping[str, Condition] = MappingProxyType(
         "sinusoidal-per-layer": Condition(
             "sinusoidal in each layer", lambda s: InEveryLayer(_sinusoidal(s))
         ),
+        "t5-drawn": Condition(
+            "T5, queries and table started as in its code",
+            CONDITIONS["t5"].make,
+            start=_as_in_t5,
+        ),
     }
 )
 """Controls: other starts and places, which are reported separately.
 
 Learned tables start with the deviation 0.02, random ones have 1, so each is trained
 with the other's, too; the random ones are drawn from the seed of the run. FLOATER adds
-vectors in every layer, so sinusoids do, too.
+vectors in every layer, so sinusoids do, too. T5's code draws queries smaller by √d, as
+its logits are not divided by it, and a table that is not 0.
 """
 
 FURTHER: Mapping[str, Condition] = MappingProxyType(
@@ -464,11 +480,13 @@ class Model(CausalModel):
             route=None,
             seed=seed,
         )
-        if condition.layer is not None:
-            for block in self.trunk.blocks:
+        for block in self.trunk.blocks:
+            if condition.layer is not None:
                 own_layer = condition.layer(settings)
                 own_layer.load_state_dict(block.attention.state_dict(), strict=False)
                 block.attention = own_layer
+            if condition.start is not None:
+                condition.start(block.attention)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -478,11 +496,13 @@ class Run(AnyRun):
     ``bits`` and ``accuracy`` map each test length, written as text, to the value.
 
     ``rate`` is the learning rate; ``loss`` is the mean training loss of the last tenth
-    of the steps, in bits.
+    of the steps, in bits. ``trained`` has the values of an encoding's parameters that
+    are single numbers, by layer and name, such as "0.c".
     """
 
     rate: float
     bits: dict[str, float]
+    trained: dict[str, float] = field(default_factory=dict)
 
     known: ClassVar[tuple[str, ...]] = tuple(ALL)
 
@@ -743,9 +763,20 @@ def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
         seed=seed,
         bits={n: bits for n, (bits, _) in found.items()},
         accuracy={n: accuracy for n, (_, accuracy) in found.items()},
+        trained=single_numbers(model),
         loss=loss,
         seconds=time.perf_counter() - start,
     )
+
+
+def single_numbers(model: Model) -> dict[str, float]:
+    """Return the trained single numbers of a model's encodings, by layer and name."""
+    return {
+        f"{layer}.{name}": value.item()
+        for layer, block in enumerate(model.trunk.blocks)
+        for name, value in block.attention.encoding.named_parameters()
+        if value.numel() == 1 and value.requires_grad
+    }
 
 
 @dataclass(kw_only=True)

@@ -25,6 +25,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posedu._arguments import TemperatureGrowth
 from posedu.book.experiments import characters, sequences
 from posedu.book.experiments.characters import (
     CHARACTERS,
@@ -162,6 +163,26 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 )
 """Methods by name."""
 
+
+def _shipped(growth: TemperatureGrowth, index_from: int) -> Callable[..., LogN]:
+    return lambda w, trained, f, n: LogN(
+        growth=growth, index_from=index_from, alpha=0.1, length=trained
+    )
+
+
+TEMPERATURES: Mapping[str, Method] = MappingProxyType(
+    {
+        "log-n": Method(
+            METHODS["log-n"].title, lambda w, trained, f, n: _temperature(trained)
+        ),
+        "llama4": Method("Llama 4's temperature", _shipped("steps", 1)),
+        "ministral3": Method("Ministral 3's temperature", _shipped("steps", 0)),
+        "inkling2": Method("Inkling-2's temperature", _shipped("floor", 1)),
+        "beam": Method("Beam's temperature", _shipped("power", 1)),
+    }
+)
+"""Temperatures of NoPE layers by name: log-n, and shipped ones with their α of 0.1."""
+
 TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         name: ("none", "log-n") if name == "windows" else tuple(METHODS)
@@ -176,29 +197,31 @@ def encodings(
 ) -> Iterator[Encoding]:
     """Yield the encoding of each layer of a model, extended by a method.
 
-    ``model`` is a name in :data:`MODELS`, ``method`` one in :data:`METHODS`, ``factor``
-    says how many times as long as in training texts become, and ``length`` is the test
-    length. Layers of the model "windows" alternate: RoPE in windowed layers, no
-    encoding in global-attention layers. The method "log-n" multiplies the logits of the
-    global-attention layers by a temperature.
+    ``model`` is a name in :data:`MODELS` or "windows-learned", ``method`` one in
+    :data:`METHODS` or :data:`TEMPERATURES`, ``factor`` says how many times as long as
+    in training texts become, and ``length`` is the test length. Layers of the model
+    "windows" alternate: RoPE in windowed layers, no encoding in global-attention
+    layers, whose logits the methods of :data:`TEMPERATURES` multiply by a temperature.
+    Those of "windows-learned" have the trained temperature of Mistral-Large-4.
     """
     trained = settings.length
     own = frequencies(settings.d, base=base_of(model, trained))
-    extended = METHODS[method].make(own, trained, factor, length)
+    how = own, trained, factor, length
     for layer in range(settings.layers):
-        if model != "windows":
-            yield extended
+        if not model.startswith("windows"):
+            yield METHODS[method].make(*how)
         elif layer % 2 == 0:
             yield _rope(own)
+        elif model == "windows-learned":
+            yield LogN(growth="learned", index_from=1, heads=settings.heads)
         else:
-            yield _temperature(trained) if method == "log-n" else Encoding()
+            yield TEMPERATURES[method].make(*how) if method != "none" else Encoding()
 
 
 class Model(CausalModel):
     """Causal transformer whose encodings a context extension method set for one length.
 
-    ``model`` is a name in :data:`MODELS`, ``method`` one in :data:`METHODS`, and
-    ``factor`` says how many times as long as in training texts become.
+    ``model``, ``method`` and ``factor`` are as in :func:`encodings`.
     """
 
     def __init__(
@@ -227,7 +250,7 @@ class Model(CausalModel):
             d=settings.d,
             route=None,
             seed=seed,
-            window=windows if model == "windows" else None,
+            window=windows if model.startswith("windows") else None,
         )
 
 

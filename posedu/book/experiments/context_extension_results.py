@@ -17,6 +17,7 @@ from posedu.book.experiments.comparisons import Gap, verdicts_together
 from posedu.book.experiments.context_extension import (
     FACTORS,
     METHODS,
+    TEMPERATURES,
     TRIED,
     Result,
     label,
@@ -30,8 +31,12 @@ MODEL_TITLES = {
     "rope-500": "RoPE, base 500",
     "rope-matched": "RoPE, matched base",
     "windows": "windowed and NoPE layers",
+    "windows-learned": "the same, trained with a temperature",
 }
 HOW = {"plain": "untuned", "tuned": "tuned"}
+METHOD_TITLES = {
+    name: method.title for name, method in (METHODS | TEMPERATURES).items()
+}
 SHOWN_METHODS = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
 """Methods in the figures.
 
@@ -267,15 +272,15 @@ def title(condition: Condition) -> str:
     """
     model, method = condition
     if model == "rope":
-        return METHODS[method].title
-    more = "" if method == "none" else f", {METHODS[method].title}"
+        return METHOD_TITLES[method]
+    more = "" if method == "none" else f", {METHOD_TITLES[method]}"
     return MODEL_TITLES[model] + more
 
 
 def short_title(condition: Condition, base: str) -> str:
     """Return a condition's title; of the model ``base`` that of the method alone."""
     model, method = condition
-    return METHODS[method].title if model == base else title(condition)
+    return METHOD_TITLES[method] if model == base else title(condition)
 
 
 def _bits(result: Result, condition: Condition, factor: int, how: str) -> np.ndarray:

@@ -8,16 +8,19 @@ noise.
 
 A small transformer with RoPE is trained at one length. Then RoPE's frequencies are
 changed for longer texts as in :mod:`posedu.book.experiments.context_extension`, without
-tuning. A second model alternates windowed RoPE layers with NoPE layers (no positional
-encoding). This command remakes the book's result in half an hour on two idle cores;
-after an interrupt it continues::
+tuning; there are models with RoPE's three bases of that experiment. Two more alternate
+windowed RoPE layers with NoPE layers (no positional encoding). To the NoPE layers of
+the first, temperatures are given at the test; the other is trained with one. This
+command remakes the book's result in two hours on two idle cores; after an interrupt it
+continues::
 
     python -m posedu.book.experiments.needles --out book/data/needles-cpu.json
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +32,7 @@ from posedu.book.experiments import sequences
 from posedu.book.experiments.context_extension import (
     FACTORS,
     METHODS,
-    TRIED,
+    TEMPERATURES,
     Model,
 )
 from posedu.book.experiments.runs import (
@@ -43,8 +46,23 @@ from posedu.book.experiments.runs import Run as AnyRun
 from posedu.book.experiments.sequences import IGNORED, Batch, Task, fit, test
 
 FACTS, LETTERS = 8, 16
-MODELS = ("rope", "windows")
-"""Names of the models, which are two of those of context extension."""
+FAR = 32
+"""One more test length over the training length, for models with NoPE layers."""
+TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "rope": tuple(METHODS),
+        "rope-500": tuple(METHODS),
+        "rope-matched": tuple(METHODS),
+        "windows": ("none", *TEMPERATURES),
+        "windows-learned": ("none",),
+    }
+)
+"""Models and the methods tried on each: of context extension, or temperatures."""
+MODELS = tuple(TRIED)
+TITLES: Mapping[str, str] = MappingProxyType(
+    {name: method.title for name, method in (METHODS | TEMPERATURES).items()}
+)
+"""Titles of the methods."""
 METHOD = (
     "Accuracy over the marks that ask, on fresh texts of each length, which are the "
     "same for all methods of a seed."
@@ -58,10 +76,11 @@ class Settings(sequences.Settings):
     They were chosen on seed 0, which is not reported.
     """
 
-    steps: int = 2500
+    steps: int = 5000
     length: int = 128
     heads: int = 2
     d: int = 32
+    tested: int = 64
 
 
 def needles(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
@@ -98,6 +117,11 @@ def needles(batch: int, length: int, trained: int, generator: torch.Generator) -
 TASK = Task("Needles", needles, LETTERS + FACTS, LETTERS)
 
 
+def factors(model: str) -> tuple[int, ...]:
+    """Return the test lengths over the training length, beyond 1, for a model."""
+    return (*FACTORS, FAR) if model.startswith("windows") else FACTORS
+
+
 def label(method: str, factor: int) -> str:
     """Return the name of an accuracy: "trained", or method and factor.
 
@@ -109,7 +133,7 @@ def label(method: str, factor: int) -> str:
 
 def labels(model: str) -> list[str]:
     """Return the names of all accuracies that a run of this model has."""
-    longer = (label(method, f) for method in TRIED[model] for f in FACTORS)
+    longer = (label(method, f) for method in TRIED[model] for f in factors(model))
     return ["trained", *longer]
 
 
@@ -162,14 +186,15 @@ class Result(Runs):
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the rows of the printed table: the head, then one for each method.
 
-        A row has the accuracy at every test length, as text.
+        A row has the accuracy at every test length, as text; "–" is not tested.
         """
-        yield ("accuracy in %", *(f"× {f}" for f in (1, *FACTORS)))
+        yield ("accuracy in %", *(f"× {f}" for f in (1, *FACTORS, FAR)))
         for model in self.encodings():
             for method in TRIED[model]:
-                values = (self.accuracy(model, method, f) for f in (1, *FACTORS))
-                cells = (in_percent(v, interval) for v in values)
-                yield (f"{model}, {METHODS[method].title}", *cells)
+                values = (self.accuracy(model, method, f) for f in (1, *factors(model)))
+                cells = [in_percent(v, interval) for v in values]
+                cells += ["–"] * (FAR not in factors(model))
+                yield (f"{model}, {TITLES[method]}", *cells)
 
 
 def _model(model: str, settings: Settings, seed: int, **how: object) -> Model:
@@ -190,7 +215,7 @@ def run(model: str, seed: int, settings: Settings) -> Run:
     state = trained.state_dict()
     found = {"trained": test(trained, TASK, settings.length, settings, seed)}
     for method in TRIED[model]:
-        for factor in FACTORS:
+        for factor in factors(model):
             length = factor * settings.length
             longer = _model(
                 model, settings, seed, method=method, factor=factor, length=length

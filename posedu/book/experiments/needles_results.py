@@ -12,9 +12,11 @@ import numpy as np
 
 from posedu._result_table import Table
 from posedu.book.experiments import comparisons
+from posedu.book.experiments.characters import base_of, unturned
 from posedu.book.experiments.comparisons import Gap, verdicts_together
-from posedu.book.experiments.context_extension import FACTORS
+from posedu.book.experiments.context_extension import FACTORS, METHODS
 from posedu.book.experiments.context_extension_results import (
+    METHOD_TITLES,
     MODEL_TITLES,
     SIGNS,
     Condition,
@@ -23,8 +25,8 @@ from posedu.book.experiments.context_extension_results import (
     shown_conditions,
     title,
 )
-from posedu.book.experiments.needles import FACTS, LETTERS, Result
-from posedu.book.experiments.runs import interval
+from posedu.book.experiments.needles import FACTS, FAR, LETTERS, TRIED, Result
+from posedu.book.experiments.runs import in_percent, interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 
@@ -126,6 +128,78 @@ def expectations(result: Result, base: str = "rope") -> Table:
         },
         caption=f"{len(found)} expectations, points, each interval by itself at 95 %, "
         f"all verdicts together at 95 %: {summary}",
+    )
+
+
+def by_base(result: Result, factor: int) -> Table:
+    """Return a table of each method's accuracy at one length, by RoPE's base.
+
+    ``factor`` is the test length over the training length. A column has the number of
+    pairs that complete no turn within the training length; the first row has the
+    accuracy there.
+    """
+    bases = [model for model in result.encodings() if not model.startswith("windows")]
+    settings = result.settings
+
+    def column(model: str) -> list[str]:
+        found = [(model, "none", 1), *((model, method, factor) for method in METHODS)]
+        return [in_percent(result.accuracy(*one), interval) for one in found]
+
+    heads = {
+        model: f"base {base_of(model, settings.length):,.0f}: "
+        f"{unturned(model, settings)} of {settings.d // 2}"
+        for model in bases
+    }
+    return table(
+        {
+            "method": [
+                "at the training length",
+                *(METHODS[method].title for method in METHODS),
+            ],
+            **{heads[model]: column(model) for model in bases},
+        },
+        caption=f"Needles found in %, at {factor} times the training length, by RoPE's "
+        "base, with the number of pairs that complete no turn in "
+        f"{settings.length} tokens; {_seeds(result)} seeds, intervals at 95 %",
+    )
+
+
+def temperatures(result: Result) -> Table:
+    """Return a table of the temperatures of NoPE layers: accuracy at every length.
+
+    The last column is the gain over the model without one at the longest length, with
+    an interval and the verdict; all verdicts hold together.
+    """
+    plain = "windows", "none"
+    tried = [("windows", method) for method in TRIED["windows"]]
+    tried += [("windows-learned", "none")]
+    gains = {
+        condition: Gap.between(
+            *(_accuracy(result, one, FAR) for one in (condition, plain)), interval
+        )
+        for condition in tried
+        if condition != plain
+    }
+    found = verdicts_together(gains)
+    titles = {c: METHOD_TITLES[c[1]] for c in tried} | {
+        plain: "no temperature",
+        tried[-1]: "Mistral-Large-4's, trained",
+    }
+    return table(
+        {
+            "temperature": [titles[c] for c in tried],
+            **{
+                f"× {f}": [in_percent(_accuracy(result, c, f), interval) for c in tried]
+                for f in (1, *FACTORS, FAR)
+            },
+            f"more at × {FAR}": [
+                f"{gains[c]} {SIGNS[found[c]]}" if c in found else "" for c in tried
+            ],
+        },
+        caption="Needles found in %, by the temperature of the NoPE layer; "
+        f"{_seeds(result)} seeds, intervals at 95 %. The last column is in points; its "
+        f"verdicts hold together at 95 %: {SIGNS['reproduced']} more, "
+        f"{SIGNS['undecided']} undecided, {SIGNS['contradicted']} fewer",
     )
 
 

@@ -4,24 +4,34 @@ import json
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
 from posedu.book.experiments import needles, sequences
-from posedu.book.experiments.context_extension import FACTORS, METHODS, TRIED
+from posedu.book.experiments.context_extension import (
+    FACTORS,
+    METHODS,
+    TEMPERATURES,
+)
 from posedu.book.experiments.needles import (
     FACTS,
     LETTERS,
     METHOD,
     MODELS,
     TASK,
+    TITLES,
+    TRIED,
     Result,
     Run,
     Settings,
+    factors,
     label,
     labels,
 )
 from posedu.book.experiments.sequences import IGNORED
+from posedu.numpy.scaling import log_n_temperature
+from posedu.torch import Encoding, LogN, RoPE
 from support import ROOT
 
 SMALL = Settings(steps=2, batch=3, length=24, heads=2, d=4, tested=5)
@@ -80,7 +90,7 @@ def test_a_text_too_short_for_its_facts_is_refused():
 def test_a_run_has_all_its_labels(model):
     made = needles.run(model, 1, SMALL)
     assert {*made.accuracy} == {*labels(model)}
-    assert len(made.accuracy) == 1 + len(TRIED[model]) * len(FACTORS)
+    assert len(made.accuracy) == 1 + len(TRIED[model]) * len(factors(model))
 
 
 def test_it_is_asked_as_trained_and_by_each_method(monkeypatch):
@@ -94,11 +104,41 @@ def test_it_is_asked_as_trained_and_by_each_method(monkeypatch):
 
     monkeypatch.setattr(needles, "test", test)
     needles.run("windows", 1, SMALL)
-    lengths = [SMALL.length, *(f * SMALL.length for f in FACTORS)]
-    assert [length for length, *_ in seen] == [*lengths, *lengths[1:]]
+    lengths = [f * SMALL.length for f in factors("windows")]
+    longer = lengths * len(TRIED["windows"])
+    assert [length for length, *_ in seen] == [SMALL.length, *longer]
     assert len({weights for *_, weights in seen}) == 1
-    plain, log_n = seen[1][1], seen[-1][1]
-    assert plain[0] == log_n[0] and plain[1] != log_n[1]
+    plain = seen[1][1]
+    assert plain == [RoPE, Encoding]
+    assert all(kinds == plain for _, kinds, _ in seen[: 1 + len(lengths)])
+    assert all(kinds == [RoPE, LogN] for _, kinds, _ in seen[1 + len(lengths) :])
+
+
+@pytest.mark.parametrize("name", TEMPERATURES)
+def test_temperatures_are_those_of_the_reference(name):
+    """As shipped, with the training length in place of theirs."""
+    growth, index_from = {
+        "log-n": ("floor", 1),
+        "llama4": ("steps", 1),
+        "ministral3": ("steps", 0),
+        "inkling2": ("floor", 1),
+        "beam": ("power", 1),
+    }[name]
+    alpha = 1 / math.log(24) if name == "log-n" else 0.1
+    made = TEMPERATURES[name].make(None, 24, 8, 192)
+    q = torch.ones(1, 1, 192, 1, dtype=torch.float64)
+    found, _ = made.rotate(q, q, range(192))
+    expected = log_n_temperature(
+        np.arange(192), growth=growth, index_from=index_from, alpha=alpha, length=24
+    )
+    np.testing.assert_allclose(found[0, 0, :, 0], expected, rtol=4e-16)
+    assert expected[-1] > 1.2
+
+
+def test_the_trained_temperature_is_of_the_nope_layers():
+    model = needles._model("windows-learned", SMALL, 1)
+    first, second = (block.attention.encoding for block in model.trunk.blocks)
+    assert type(first) is RoPE and second.growth == "learned"
 
 
 def test_whoever_copies_after_the_mark_is_always_right():
@@ -126,7 +166,7 @@ def test_a_file_goes_on_where_it_was(tmp_path):
     assert len(needles.experiment(models=["rope"], seeds=1, **how).runs) == 1
     result = needles.experiment(seeds=1, **how)
     assert result.complete and result.encodings() == list(MODELS)
-    assert all(method.title in str(result) for method in METHODS.values())
+    assert all(title in str(result) for title in TITLES.values())
     assert math.isfinite(result.accuracy("windows", "log-n", 8).item())
     near = [result.accuracy("rope", method, 1) for method in METHODS]
     assert len({value.item() for value in near}) == 1
@@ -138,9 +178,9 @@ def test_a_file_goes_on_where_it_was(tmp_path):
 
 
 def test_what_is_no_experiment_is_refused():
-    with pytest.raises(ValueError, match="model must be 'rope' or 'windows'"):
+    with pytest.raises(ValueError, match="model must be 'rope' or 'rope-500'"):
         needles.experiment(models=["nope"])
-    with pytest.raises(ValueError, match="model must be 'rope' or 'windows'"):
+    with pytest.raises(ValueError, match="model must be 'rope' or 'rope-500'"):
         Run(encoding="pi", seed=1, accuracy={}, loss=0.0, seconds=0.0)
     with pytest.raises(ValueError, match="steps must be a positive"):
         needles.experiment(settings=Settings(steps=0))

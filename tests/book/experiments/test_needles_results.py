@@ -3,8 +3,17 @@
 import pytest
 
 from posedu.book.experiments import needles_results as results
-from posedu.book.experiments.context_extension import FACTORS, TRIED
-from posedu.book.experiments.needles import METHOD, MODELS, Result, Run, Settings, label
+from posedu.book.experiments.context_extension import FACTORS
+from posedu.book.experiments.needles import (
+    METHOD,
+    MODELS,
+    TRIED,
+    Result,
+    Run,
+    Settings,
+    factors,
+    label,
+)
 
 MADE = {
     **{"date": "2026-01-01", "device": "cpu", "threads": 1, "commit": "abc"},
@@ -14,7 +23,8 @@ RIGHT = {  # by factor; what is not listed is right half of the time
     ("rope", "none"): (0.4, 0.3, 0.2),
     ("rope", "pi"): (0.45, 0.4, 0.3),
     ("rope", "ntk"): (0.5, 0.2, 0.3),
-    ("windows", "log-n"): (0.5, 0.5, 0.6),
+    ("windows", "log-n"): (0.5, 0.5, 0.6, 0.6),
+    ("windows", "beam"): (0.5, 0.5, 0.5, 0.4),
 }
 
 
@@ -24,7 +34,9 @@ def run_of(model, seed):
         label(method, factor): right + 0.1 * seed
         for method in TRIED[model]
         for factor, right in zip(
-            FACTORS, RIGHT.get((model, method), (0.5,) * 3), strict=True
+            factors(model),
+            RIGHT.get((model, method), (0.5,) * len(factors(model))),
+            strict=True,
         )
     }
     return Run(
@@ -76,4 +88,23 @@ def test_every_shown_condition_is_a_line(result):
 
 def test_where_runs_come_from(result):
     (row,) = rows_of(results.origins(result))
-    assert row["runs"] == "6" and row["made"] == "2026-01-01"
+    assert row["runs"] == "15" and row["made"] == "2026-01-01"
+
+
+def test_methods_by_base(result):
+    near, *rest = rows_of(results.by_base(result, 8))
+    assert [*near][1:] == ["base 10,000: 10 of 16", "base 500: 8 of 16", *[*near][3:]]
+    assert {v for k, v in near.items() if k != "method"} == {"80.0 ± 24.8"}
+    by_method = {row["method"]: row["base 10,000: 10 of 16"] for row in rest}
+    assert by_method["PI"] == "50.0 ± 24.8" and by_method["YaRN"] == "70.0 ± 24.8"
+
+
+def test_a_temperature_is_compared_with_none(result):
+    rows = {row["temperature"]: row for row in rows_of(results.temperatures(result))}
+    assert rows["no temperature"]["more at × 32"] == ""
+    assert rows["log-n temperature"]["more at × 32"] == "+10.0 ± 0.0 ✓"
+    assert rows["Beam's temperature"]["more at × 32"] == "-10.0 ± 0.0 ✗"
+    same = "+0.0 ± 0.0 ?"
+    assert rows["Llama 4's temperature"]["more at × 32"] == same
+    assert rows["Mistral-Large-4's, trained"]["more at × 32"] == same
+    assert rows["log-n temperature"]["× 1"] == rows["no temperature"]["× 1"]
