@@ -87,6 +87,12 @@ def base(model: str, settings: Settings) -> float:
     return (longest / (2 * np.pi)) ** (d / (d - 2))
 
 
+def unturned_pairs(model: str, settings: Settings) -> Bool[np.ndarray, "pairs"]:
+    """Return for each pair whether it completes no turn in training."""
+    own = frequencies(settings.d, base=base(model, settings))
+    return own * (settings.length - 1) < (1 - 1e-9) * 2 * np.pi
+
+
 class CappedRoPE(Encoding):
     """RoPE whose offsets are capped in some pairs, for layers that RoPE trained.
 
@@ -120,8 +126,7 @@ class Model(CausalModel):
     def __init__(self, model: str, settings: Settings, seed: int, change: str = "none"):
         require_choice("change", change, CHANGES)
         own = frequencies(settings.d, base=base(model, settings))
-        longest = settings.length - 1
-        unturned = own * longest < (1 - 1e-9) * 2 * np.pi
+        longest, unturned = settings.length - 1, unturned_pairs(model, settings)
 
         def make() -> Encoding:
             rope = RoPE(settings.d, layout="half", frequencies=torch.tensor(own))
