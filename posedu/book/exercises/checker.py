@@ -4,12 +4,16 @@ The exercises on each family of encodings are in the folder with the family's na
 """
 
 import copy
+import difflib
 import functools
 import importlib
 import inspect
+import linecache
 import os
 import pkgutil
+import re
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,7 +31,9 @@ from posedu.book.exercises.records import (
     Result,
     Sheet,
     running_ipython,
+    without_roles,
 )
+from posedu.book.exercises.time_limit import TooLongError, time_limit
 from posedu.book.exercises.values import (
     equal,
     first_wrong,
@@ -41,6 +47,7 @@ from posedu.book.exercises.values import (
 # If this environment variable is "1", check raises for an answer that is not correct.
 STRICT = "POSEDU_STRICT"
 OPEN = "open, not answered yet"
+LONGEST = 10  # seconds of one call of an answer
 CALLS_SHOWN = 3  # of those that a property makes
 CASE_LENGTH = 500  # characters of a case that is shown in full
 CALL_LENGTH = 120  # characters of each further input
@@ -70,9 +77,7 @@ def sheet(chapter: str) -> Sheet:
         If the chapter has no exercises.
     """
     if chapter not in sheets():
-        raise KeyError(
-            f"there are no exercises on {chapter!r}, only on {', '.join(sheets())}"
-        )
+        raise KeyError(f"there are no exercises on {chapter!r}, only on {_chapters()}")
     return importlib.import_module(sheets()[chapter]).SHEET
 
 
@@ -90,8 +95,6 @@ def check(name: Any, answer: Any) -> Result:
 
     Raises
     ------
-    KeyError
-        If there is no such exercise.
     AssertionError
         If the environment variable ``POSEDU_STRICT`` is 1 and the answer is not right.
     """
@@ -111,35 +114,53 @@ def judge(name: Any, answer: Any) -> Result:
     """Return the verdict of :func:`check` on a learner's answer, and print nothing.
 
     ``name`` is the exercise's name, ``answer`` the learner's function. If the two
-    arguments are swapped, the verdict says so.
+    arguments are swapped, or no exercise has the name, the verdict says so.
     """
     is_swapped = isinstance(answer, str) and not isinstance(name, str)
-    if not is_swapped and not isinstance(name, str):
-        raise KeyError(
-            "the first argument must be the name of an exercise, like 'rope-1', "
-            f"got {show(name)}"
-        )
-    exercise = find(answer if is_swapped else name)
+    asked = answer if is_swapped else name
+    try:
+        exercise = find(asked)
+    except KeyError as error:
+        return Result("wrong", show(asked), error.args[0])
     if is_swapped:
         status = "wrong"
         message = f'Call check("{exercise.name}", function): the name comes first.'
     else:
         status, message = verdict(exercise, answer)
+        if status == "correct" and exercise.explanation:
+            message = f"correct. {without_roles(exercise.explanation.strip())}"
     return Result(status, f"{exercise.name} ({exercise.title})", message)
 
 
-def find(name: str) -> Exercise:
-    """Return the exercise of the given name, such as ``"rope-1"``.
+def find(name: Any) -> Exercise:
+    """Return the exercise of the given name, such as ``"rope-1"`` or ``"RoPE 1"``.
 
     Raises
     ------
     KeyError
-        If there is no such exercise.
+        If there is no such exercise; the message has the names nearest to it.
     """
-    known = {e.name: e for e in sheet(name.rpartition("-")[0]).exercises}
-    if name not in known:
-        raise KeyError(f"there is no exercise {name!r}, only {', '.join(known)}")
-    return known[name]
+    if not isinstance(name, str):
+        raise KeyError(
+            "The first argument must be the name of an exercise, like 'rope-1'."
+        )
+    plain = re.sub(r"[\s_]+", "-", name.strip().lower())
+    chapter, _, number = plain.rpartition("-")
+    if chapter in sheets():
+        known = {e.name: e for e in sheet(chapter).exercises}
+        if plain in known:
+            return known[plain]
+        raise KeyError(f"There is no exercise {name!r}, only {', '.join(known)}.")
+    near = difflib.get_close_matches(chapter or plain, sheets(), n=3, cutoff=0.5)
+    names = ", ".join(f"{other}-{number if number.isdigit() else 1}" for other in near)
+    raise KeyError(
+        f"There is no exercise {name!r}. "
+        + (f"The nearest names: {names}." if near else f"Chapters: {_chapters()}.")
+    )
+
+
+def _chapters() -> str:
+    return ", ".join(sheets())
 
 
 def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
@@ -166,7 +187,15 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
         if complaint:
             return "wrong", f"{complaint}{_input_line(exercise, case)}"
     pairs = zip(given, wanted, strict=True)
-    is_right = [equal(got, want, exercise.tolerance) for got, want in pairs]
+    try:
+        with time_limit(LONGEST):
+            is_right = [equal(got, want, exercise.tolerance) for got, want in pairs]
+    except TooLongError:
+        return "wrong", (
+            f"Your answer could not be compared with the right one in {LONGEST} "
+            "seconds. Give it in a simpler form: shorten it yourself, or with "
+            "`sp.simplify`."
+        )
     if all(is_right):
         return "correct", "correct"
     first = is_right.index(False)
@@ -187,11 +216,20 @@ def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
     """
     arguments = copy.deepcopy(case)
     try:
-        result = answer(*arguments)
+        with time_limit(LONGEST):
+            result = answer(*arguments)
+    except TooLongError:
+        return None, (
+            f"Your answer was interrupted after {LONGEST} seconds. Is there a loop "
+            "without an end, or one over all pairs or offsets that a formula or an "
+            "operation on whole arrays can replace?"
+        )
     except (Exception, SystemExit) as error:
         if isinstance(error, NotImplementedError) and not error.args:
             return None, OPEN
-        return None, f"Your answer raises {_describe_error(error)}."
+        return None, (
+            f"Your answer raises {_describe_error(error)}{_line_of(answer, error)}."
+        )
     if not all(map(_unchanged, arguments, case)):
         return None, "Your answer changes its input in place; work on a copy of it."
     return result, ""
@@ -203,6 +241,23 @@ def _describe_error(error: BaseException) -> str:
     except Exception:  # the error is the learner's own
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _line_of(answer: Answer, error: BaseException) -> str:
+    """Return where in the learner's code an exception arose: the line and its text.
+
+    It is the last line that was running in the file or cell of ``answer``, the
+    learner's function; '' if the function is not written in Python.
+    """
+    code = getattr(inspect.unwrap(answer), "__code__", None)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if code is not None and f.filename == code.co_filename]
+    if not own:
+        return ""
+    line = linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
+    number = (own[-1].lineno or 0) - code.co_firstlineno + 1
+    place = f"line {number} of your function" if number > 0 else "your code"
+    return f", in {place}: `{line}`" if line else f", in {place}"
 
 
 def _comparison(exercise: Exercise, case: tuple, got: Any, want: Any) -> str:
@@ -306,9 +361,10 @@ def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tupl
         return result
 
     try:
-        return bool(rule.holds(recorded, *copy.deepcopy(case))), calls
-    except (Exception, SystemExit):  # outside the cases an answer may do anything
-        return False, calls
+        with time_limit(LONGEST):
+            return bool(rule.holds(recorded, *copy.deepcopy(case))), calls
+    except (Exception, SystemExit, TooLongError):
+        return False, calls  # outside the cases an answer may do anything
 
 
 def _show_calls(exercise: Exercise, calls: list[tuple]) -> list[tuple[str, str]]:

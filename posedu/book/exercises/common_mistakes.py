@@ -43,11 +43,10 @@ def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
         # Warnings would be about code that the learner has not written.
         warnings.simplefilter("ignore")
         return (
-            found.misconception(found.everywhere)
+            found.misconception()
             or found.strange_number()
             or found.operation()
             or found.other_argument()
-            or found.misconception(found.wrong)
             or ("" if found.is_exact() else found.relation(ROUNDED))
             or found.relation(RELATIONS)
             or found.not_whole()
@@ -96,13 +95,11 @@ class Diagnosis:
             for case, results in enumerate(self.wanted)
             for part in range(len(results))
         ]
-        wrong = [
-            (c, p)
-            for c, p in self.everywhere
-            if not self._is_given(self.wanted[c], c, p)
-        ]
-        self.number = min(part for _, part in wrong)
-        self.wrong = [place for place in wrong if place[1] == self.number]
+        self.number = min(
+            part
+            for case, part in self.everywhere
+            if not self._is_given(self.wanted[case], case, part)
+        )
         self.part = [place for place in self.everywhere if place[1] == self.number]
 
     def _is_given(self, results: list[Array], case: int, part: int) -> bool:
@@ -141,17 +138,20 @@ class Diagnosis:
         several = len(self.wanted[0]) > 1
         return f"{f'Result {self.number}: ' if several else ''}{name}. {message}"
 
-    def misconception(self, places: list[Place]) -> str:
+    def misconception(self) -> str:
         """Return the reply on the misconception behind the learner's results, or ''.
 
-        A misconception is a typical wrong answer that the exercise lists. Only the
-        results in ``places`` are compared: pairs of a test input's number and the
-        number of an entry of the result for this input. '' if no misconception gives
-        these results.
+        A misconception is a typical wrong answer that the exercise lists. It must give
+        the learner's results for all test inputs, those where they are right included:
+        the whole results, or else that entry of a tuple in which slips are looked for.
         """
-        for known in self.exercise.misconceptions:
-            if self._comes_from(known.answer, places):
-                return f"{known.name}. {known.message}"
+        for places in (self.everywhere, self.part):
+            for known in self.exercise.misconceptions:
+                if self._comes_from(known.answer, places):
+                    text = f"A known mistake: {known.name}"
+                    if places == self.everywhere:
+                        return f"{text}. {known.message}"
+                    return self._reply(text, known.message)
         return ""
 
     def strange_number(self) -> str:

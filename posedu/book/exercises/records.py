@@ -1,6 +1,7 @@
 """Dataclasses of exercises and of the checker's verdicts, and random test arrays."""
 
 import html
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from posedu._arguments import require_count, require_seed
 
 Answer = Callable[..., Any]
 Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
+Level = Literal["required", "optional", "hard"]
+ROLE = re.compile(r"\{[\w:-]+\}`([^`<]*?)(?: *<[^`>]*>)?`")
 
 
 @check_types
@@ -52,8 +55,11 @@ class Exercise:
     The exercise's section on the book's page, in the notebook to fill in and in the
     notebook with solutions is made from this object.
 
-    ``name`` is like "rope-1", and ``kind`` says how the exercise is solved.
-    ``statement`` (the question) and ``hint`` are Markdown. ``solution`` is a function
+    ``name`` is like "rope-1", and ``kind`` says how the exercise is solved. ``level``
+    says whether it belongs to every course, may be left out, or is hard as well.
+    ``statement`` (the question), ``hint`` and ``explanation`` are Markdown; the
+    explanation answers every question of the statement, and is shown with the solution
+    and to a learner whose answer is correct. ``solution`` is a function
     of the exercise's module. The learner starts from the solution's signature and
     docstring and needs about ``lines`` lines and ``minutes`` minutes. ``cases`` are
     tuples of arguments, smallest first, since the reply to a wrong answer shows the
@@ -75,6 +81,8 @@ class Exercise:
     misconceptions: tuple[Misconception, ...]
     properties: tuple[Property, ...] = ()
     tolerance: float = 1e-9
+    level: Level = "required"
+    explanation: str = ""
 
 
 @check_types
@@ -110,7 +118,12 @@ class Result:
         return f"{sign} {self.exercise}: {self.message}"
 
     def mimebundle(self) -> dict[str, str]:
-        """Return the verdict as text and as HTML, by MIME type, for a notebook."""
+        """Return the verdict by MIME type, for a notebook: as text, and formatted.
+
+        A correct answer's explanation is Markdown, with formulas.
+        """
+        if self.status == "correct":
+            return {"text/markdown": repr(self), "text/plain": repr(self)}
         text = html.escape(repr(self)).replace("\n", "<br>")
         paragraph = f'<p class="posedu-{self.status}">{text}</p>'
         return {"text/html": paragraph, "text/plain": repr(self)}
@@ -121,6 +134,11 @@ class Result:
 
         if self.shown is None or self.shown != running_ipython().execution_count:
             display(self.mimebundle(), raw=True)
+
+
+def without_roles(text: str) -> str:
+    """Return Markdown of a page with its roles replaced by their text."""
+    return ROLE.sub(r"\1", text)
 
 
 @check_types

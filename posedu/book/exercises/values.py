@@ -19,6 +19,12 @@ def wrong_form(got: Any, want: Any) -> str:
     """
     if got is None:
         return "Your answer returns None: is a `return` missing?"
+    undone = _undone(got) - _undone(want)
+    if undone:
+        return (
+            f"Your answer holds {' and '.join(sorted(undone))} that SymPy has not "
+            "computed; call `.doit()`, or give the closed form."
+        )
     if isinstance(want, tuple | list):
         return _wrong_sequence(got, want)
     if isinstance(want, sp.MatrixBase):
@@ -36,6 +42,24 @@ def wrong_form(got: Any, want: Any) -> str:
     else:
         right, needed = is_number(scalar(got)), "one number"
     return "" if right else _returns(type_in_words(got), needed)
+
+
+_UNDONE = {
+    sp.Sum: "a sum",
+    sp.Product: "a product",
+    sp.Integral: "an integral",
+    sp.Derivative: "a derivative",
+    sp.Limit: "a limit",
+}
+
+
+def _undone(value: Any) -> set[str]:
+    """Return in words which unevaluated operations a value's expressions hold."""
+    if isinstance(value, tuple | list):
+        return set().union(*map(_undone, value))
+    if not isinstance(value, sp.Basic | sp.MatrixBase):
+        return set()
+    return {words for kind, words in _UNDONE.items() if value.has(kind)}
 
 
 def _returns(given: str, needed: str) -> str:

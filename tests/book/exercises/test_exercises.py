@@ -1,9 +1,12 @@
 """The exercise checker, and every exercise: solution, stub, each misconception."""
 
 import ast
+import contextlib
 import re
+import signal
 import sys
 import textwrap
+import threading
 import zlib
 from dataclasses import replace
 
@@ -72,7 +75,8 @@ def test_each_misconception_gets_its_own_message_in_ten_lines_at_most(
 ):
     result = checker.judge(exercise.name, mistake.answer)
     fault, _, comparison = result.message.partition("\n")
-    assert (result.status, fault) == ("wrong", f"{mistake.name}. {mistake.message}")
+    own = f"A known mistake: {mistake.name}. {mistake.message}"
+    assert (result.status, fault) == ("wrong", own)
     assert re.fullmatch(r"(For .* your|Your) answer gives .*\.", comparison)
     lines = repr(result).splitlines()
     assert sum(len(textwrap.wrap(line, 88)) for line in lines) <= 10
@@ -362,15 +366,15 @@ def _tape_updated(hooks, weights, z, y):
     return updated[..., 0, 0] + 1j * updated[..., 1, 0]
 
 
-def _head_factors(q, k, factors):
-    hooks, mask = nope(factor=factors), attention.causal_mask(q.shape[1])
+def _head_temperatures(q, k, temperatures):
+    hooks, mask = nope(temperature=temperatures), attention.causal_mask(q.shape[1])
     return attention.steps(q, k, k, hooks, mask=mask).weights
 
 
 def _token_weights(tokens, layers):
     vectors = np.eye(tokens)[None]
     for _ in range(layers):
-        vectors = attention.attend(vectors, vectors, vectors, nope(factor=0.0))
+        vectors = attention.attend(vectors, vectors, vectors, nope(temperature=0.0))
     return vectors[0, -1]
 
 
@@ -387,7 +391,7 @@ POSEDU = {
         -queries:
     ],
     "permutation-equivariance-7": attention.softmax,
-    "nope-3": _head_factors,
+    "nope-3": _head_temperatures,
     "nope-5": _token_weights,
     "sinusoidal-2": lambda d, rule: geometric(d, spacing=rule),
     "sinusoidal-4": lambda n, d, layout: absolute.sinusoidal(
@@ -584,10 +588,10 @@ def raise_unspeakable(x, up):
             lambda x, up: torch.tensor(x**2),
             "returns a Tensor; it must return a NumPy array",
         ),
-        (lambda x, up: 2 * x if up else x, "^Doubled. Two times is not squared.\n"),
+        (lambda x, up: 2 * x if up else x, "^A known mistake: Doubled. Two times .*\n"),
         (
-            lambda x, up: 2 * x if up else x**2 - x,
-            r"^Doubled. Two times.*\nFor x = \[5\.\], up = True your answer gives 10 "
+            lambda x, up: 2 * x if up else x**2 - x,  # right where the mistake is not
+            r"^Not the right value\.\nFor x = \[5\.\], up = True your answer gives 10 "
             r"at index \[0\]; right is 25\.$",
         ),
         (
@@ -602,11 +606,16 @@ def raise_unspeakable(x, up):
         (lambda x, up: x**2 * np.nan, "Your answer contains NaN. NaN comes from 0/0"),
         (
             lambda x, up: 1 / 0,
-            r"raises ZeroDivisionError: .*\nThe input was x = \[5\.\], up",
+            r"raises ZeroDivisionError: .*, in line \d of your function: `.*1 / 0,`\."
+            r"\nThe input was x = \[5\.\], up",
         ),
-        (lambda x, up: sys.exit(), r"raises SystemExit\.\nThe input was"),
-        (endless, "raises RecursionError"),
-        (raise_unspeakable, r"raises Unspeakable\.\nThe input was"),
+        (lambda x, up: sys.exit(), r"raises SystemExit, in line 1 .*\nThe input was"),
+        (endless, "raises RecursionError: .*, in line 2 of your function: `return end"),
+        (
+            raise_unspeakable,
+            r"Unspeakable, in .*: `raise Unspeakable`\.\nThe input was",
+        ),
+        (next, r"raises TypeError: .*iterator\.\nThe input was"),
         (overwrite, "changes its input in place"),
         (lambda x: x, r"takes \(x\); it is called with \(x, up\)"),
         (lambda up, x: x, r"takes \(up, x\); it must take \(x, up\), in this order"),
@@ -870,13 +879,102 @@ def test_equivalent_forms_are_accepted():
     assert not values.wrong_form(np.array(1.0), 1.0)
 
 
-def test_unknown_exercises_are_named():
-    with pytest.raises(KeyError, match="no exercises on 'alibi'"):
-        checker.check("alibi-1", print)
-    with pytest.raises(KeyError, match="there is no exercise 'rope-99'"):
-        checker.check("rope-99", print)
-    with pytest.raises(KeyError, match="like 'rope-1', got 3"):
-        checker.check(3, print)
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("vector-1", r"exercise 'vector-1'\. The nearest names: relative-vectors-1"),
+        ("relative vectors", r"The nearest names: relative-vectors-1"),
+        ("sinusodial-3", r"The nearest names: sinusoidal-3[.,]"),
+        ("rope-99", r"no exercise 'rope-99', only rope-1, rope-2, .*rope-9"),
+        ("xyz", r"no exercise 'xyz'\. Chapters: .*rope"),
+        ("", r"Chapters: .*rope"),
+        (3, "must be the name of an exercise, like 'rope-1'"),
+    ],
+)
+def test_a_name_that_is_none_is_answered_by_the_nearest(name, expected):
+    result = checker.judge(name, print)
+    assert result.status == "wrong" and re.search(expected, result.message)
+
+
+@pytest.mark.parametrize("name", ["rope-1", "RoPE 1", " rope_1"])
+def test_a_name_may_be_written_in_several_ways(name):
+    assert checker.find(name).name == "rope-1"
+
+
+def test_a_chapter_without_exercises_is_refused():
+    with pytest.raises(KeyError, match="no exercises on 'alibi', only on"):
+        checker.sheet("alibi")
+
+
+def sleepless(x, up):
+    while True:
+        with contextlib.suppress(Exception):
+            x = x + 1
+
+
+def slow_property(answer, x, up):
+    return bool(answer(x, up)[0]) and sleepless(x, up)
+
+
+def test_work_without_an_end_is_interrupted(monkeypatch):
+    monkeypatch.setattr(checker, "LONGEST", 0.05)
+    status, message = checker.verdict(SQUARE, sleepless)
+    assert status == "wrong"
+    assert message.startswith("Your answer was interrupted after 0.05 seconds. Is")
+    assert message.endswith("\nThe input was x = [5.], up = True.")
+    stuck = replace(
+        SQUARE,
+        misconceptions=(),
+        properties=(replace(SQUARE.properties[0], holds=slow_property),),
+    )
+    message = checker.verdict(stuck, lambda x, up: x**3 + 0.5 * up)[1]
+    assert message.startswith("This property does not hold for your answer")
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_comparison_without_an_end_is_interrupted(monkeypatch):
+    monkeypatch.setattr(checker, "LONGEST", 0.05)
+
+    def never(got, want, tolerance):
+        return tolerance == 0 or sleepless(got, want)
+
+    monkeypatch.setattr(checker, "equal", never)
+    message = checker.verdict(SQUARE, SQUARE.solution)[1]
+    assert "could not be compared with the right one in 0.05 seconds" in message
+
+
+def test_outside_the_main_thread_nothing_is_interrupted():
+    found = []
+    other = threading.Thread(
+        target=lambda: found.append(checker.verdict(SQUARE, SQUARE.solution))
+    )
+    other.start()
+    other.join()
+    assert found == [("correct", "correct")]
+
+
+@pytest.mark.parametrize(
+    ("undone", "expected"),
+    [
+        (sp.Sum(P**-1, (P, 1, 9)), "Your answer holds a sum that SymPy has not comp"),
+        ((sp.Integral(P, P), 2), "holds an integral that"),
+        (sp.Matrix([sp.Limit(P, P, 0), sp.Derivative(P**2, P)]), "a derivative and a"),
+    ],
+)
+def test_what_is_not_computed_is_said(undone, expected):
+    assert expected in values.wrong_form(undone, sp.Integer(1))
+    assert "not computed" not in values.wrong_form(undone, undone)
+
+
+def test_a_correct_answer_is_explained(monkeypatch):
+    known = replace(
+        SQUARE, explanation="\nIt is $x^2$, {prf:ref}`the square <thm-square>`.\n"
+    )
+    monkeypatch.setattr(checker, "find", lambda name: known)
+    result = checker.judge("toy-1", SQUARE.solution)
+    assert repr(result) == "✓ toy-1 (Square): correct. It is $x^2$, the square."
+    assert result.mimebundle()["text/markdown"] == repr(result)
+    assert "explanation" not in repr(checker.judge("toy-1", lambda x, up: x + 1))
 
 
 def test_exchanged_arguments_get_a_reply():

@@ -220,10 +220,11 @@ def _check(exercise, name, solutions):
 
 
 def effort(exercise):
-    """Return an exercise's kind, minutes and lines of code, as one line of text."""
+    """Return an exercise's kind, level, minutes and lines of code as a line of text."""
     lines = "line" if exercise.lines == 1 else "lines"
     return (
-        f"{exercise.kind} · {exercise.minutes} minutes · about {exercise.lines} {lines}"
+        f"{exercise.kind} · {exercise.level} · {exercise.minutes} minutes · about "
+        f"{exercise.lines} {lines}"
     )
 
 
@@ -252,7 +253,7 @@ class ExerciseList(SphinxDirective):
 
 
 def markdown(exercise, signature, given, solution):
-    """Return an exercise's statement, hint and solution as MyST.
+    """Return an exercise's statement, hint, solution and explanation as MyST.
 
     ``signature`` is the solution's name and parameters, ``solution`` its source code;
     ``given`` has sources of the helpers that the exercise provides. The exercise has
@@ -279,6 +280,8 @@ def markdown(exercise, signature, given, solution):
 ```python
 {code}
 ```
+
+{exercise.explanation.strip()}
 `````
 """
 

@@ -24,6 +24,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 import posedu
 from posedu.book.exercises import sheets
+from posedu.book.exercises.records import without_roles
 from posedu.book.provenance import commit
 from posedu_sphinx import ROOT
 from posedu_sphinx.exercises import exercise_list
@@ -85,7 +86,6 @@ zipfile.ZipFile(data).extractall("posedu-page")
 os.chdir("posedu-page/{folder}")"""
 DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{[\w:-]+\} *(.*)\n(?::[\w-]+:.*\n)*", re.M)
 FENCE = re.compile(r"^(?:`{3,}|:{3,})$\n?", re.M)
-ROLE = re.compile(r"\{[\w:-]+\}`([^`<]*?)(?: *<[^`>]*>)?`")
 MACROS = {  # of _config.yml, which Jupyter doesn't know
     "R": r"\mathbb{R}",
     "PE": r"\mathrm{PE}",
@@ -197,7 +197,7 @@ def plain(markdown):
     """Return Markdown with directives and roles replaced by their text."""
     text = MACRO.sub(lambda m: MACROS[m[1]], markdown)
     text = DIRECTIVE.sub(lambda m: f"**{m[2]}**\n" if m[2] else "\n", text)
-    return ROLE.sub(r"\1", FENCE.sub("", text))
+    return without_roles(FENCE.sub("", text))
 
 
 @functools.cache

@@ -27,7 +27,7 @@ FIRST_WEIGHT = Exercise(
     minutes=6,
     lines=1,
     statement=r"""
-On paper: a causal layer without positions, with the factor $\tau$.
+On paper: a causal layer without positions, with the temperature $\tau$.
 The score of token 0 is $g$ above those of all other tokens, which are equal.
 Which weight does the query at position $i$ give to token 0?
 Return a SymPy expression of `i`, `tau` and `gap`.
@@ -60,13 +60,13 @@ Give them the score 0.
             lambda i, tau, gap: 1 / (1 + i * sp.exp(tau * gap)),
         ),
         Misconception(
-            "Factor forgotten",
+            "Temperature forgotten",
             "Scores are multiplied by τ before the softmax.",
             lambda i, tau, gap: 1 / (1 + i * sp.exp(-gap)),
         ),
         Misconception(
-            "Divided by the factor",
-            "Scores are multiplied by τ, not divided by it. A larger factor is "
+            "Divided by the temperature",
+            "Scores are multiplied by τ, not divided by it. A larger temperature is "
             "sharper.",
             lambda i, tau, gap: 1 / (1 + i * sp.exp(-gap / tau)),
         ),
@@ -92,8 +92,8 @@ Give them the score 0.
             lambda i, tau, gap: 1 / (i + sp.exp(tau * gap)),
         ),
         Misconception(
-            "Weight multiplied by the factor",
-            "The factor multiplies scores, and the softmax comes after.",
+            "Weight multiplied by the temperature",
+            "The temperature multiplies scores, and the softmax comes after.",
             lambda i, tau, gap: tau / (1 + i * sp.exp(-gap)),
         ),
         Misconception(
@@ -102,7 +102,7 @@ Give them the score 0.
             lambda i, tau, gap: 1 / (1 + i),
         ),
         Misconception(
-            "Factor outside the exponent",
+            "Temperature outside the exponent",
             "τ multiplies the score, which stands in the exponent.",
             lambda i, tau, gap: tau * sp.exp(gap) / (tau * sp.exp(gap) + i),
         ),
@@ -119,28 +119,29 @@ Give them the score 0.
 )
 
 
-# nope-2: a factor for a length
+# nope-2: a temperature for a length
 
 
-def longer_text_factor(tau, gap, r):
-    """Logit factor for a text r times as long, as an expression.
+def longer_text_temperature(tau, gap, r):
+    """Temperature for a text r times as long, as an expression.
 
-    With this factor one key keeps the weight that it has in the shorter text with the
-    factor ``tau``. Its score is ``gap`` above the equal scores of all other keys.
+    With this temperature one key keeps the weight that it has in the shorter text with
+    the temperature ``tau``. Its score is ``gap`` above the equal scores of all other
+    keys.
     """
     return tau + sp.log(r) / gap
 
 
 LONGER_TEXT = Exercise(
     name="nope-2",
-    title="A factor for a longer text",
+    title="A temperature for a longer text",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
-On paper: with the factor $\tau$ a head gives some weight to one key whose score is $g$ above the equal scores of $i$ other keys.
+On paper: with the temperature $\tau$ a head gives some weight to one key whose score is $g$ above the equal scores of $i$ other keys.
 In a longer text there are $r\,i$ other keys.
-With which factor does the one key keep its weight?
+With which temperature does the one key keep its weight?
 Return a SymPy expression of `tau`, `gap` and `r`.
 Why does $i$ not appear?
 """,
@@ -152,11 +153,11 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
         (sp.Rational(3, 2), sp.Integer(1), sp.Integer(10)),
         (_TAU, _GAP, _R),
     ),
-    solution=longer_text_factor,
+    solution=longer_text_temperature,
     misconceptions=(
         Misconception(
-            "Factor proportional to the length",
-            "The factor stands in an exponent: r times as many keys need log r more "
+            "Temperature proportional to the length",
+            "The temperature stands in an exponent: r times as many keys need log r more "
             "there.",
             lambda tau, gap, r: tau * r,
         ),
@@ -172,7 +173,7 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
         ),
         Misconception(
             "Multiplied by the gap",
-            "The larger the gap, the less factor is needed.",
+            "The larger the gap, the less the temperature has to grow.",
             lambda tau, gap, r: tau + gap * sp.log(r),
         ),
         Misconception(
@@ -181,13 +182,13 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
             lambda tau, gap, r: tau - sp.log(r) / gap,
         ),
         Misconception(
-            "Factor of the old text forgotten",
+            "Temperature of the old text forgotten",
             "Your answer is the part that must be added to τ.",
             lambda tau, gap, r: sp.log(r) / gap,
         ),
         Misconception(
-            "One added in place of the old factor",
-            "The old factor need not be 1.",
+            "One added in place of the old temperature",
+            "The old temperature need not be 1.",
             lambda tau, gap, r: 1 + sp.log(r) / gap,
         ),
         Misconception(
@@ -203,23 +204,23 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
         ),
         Misconception(
             "Logarithm lost",
-            "r stands before an exponential, and the factor is in its exponent.",
+            "r stands before an exponential, and the temperature is in its exponent.",
             lambda tau, gap, r: tau + r / gap,
         ),
         Misconception(
-            "Factor proportional to the logarithm of the length",
+            "Temperature proportional to the logarithm of the length",
             "Your answer would be right only where the weight is one half.",
             lambda tau, gap, r: tau * (1 + sp.log(r)),
         ),
         Misconception(
             "Whole multiplied",
-            "log r over the gap is added to the factor. It does not multiply it.",
+            "log r over the gap is added to the temperature. It does not multiply it.",
             lambda tau, gap, r: tau * (1 + sp.log(r) / gap),
         ),
     ),
     properties=(
         Property(
-            "For r = 1 the factor is unchanged",
+            "For r = 1 the temperature is unchanged",
             lambda answer, tau, gap, r: (
                 sp.simplify(answer(sp.Integer(3), sp.Integer(2), sp.Integer(1)) - 3)
                 == 0
@@ -229,16 +230,16 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
 )
 
 
-# nope-3: a factor of each head
+# nope-3: a temperature of each head
 
 
-def weights(q, k, factors):
+def weights(q, k, temperatures):
     """Causal attention weights of all heads, [heads, tokens, tokens].
 
-    ``q`` and ``k`` are [heads, tokens, d]. ``factors``, [heads], has the number by
+    ``q`` and ``k`` are [heads, tokens, d]. ``temperatures``, [heads], has the number by
     which each head's logits are multiplied.
     """
-    logits = factors[:, None, None] * q @ k.swapaxes(1, 2) / np.sqrt(q.shape[2])
+    logits = temperatures[:, None, None] * q @ k.swapaxes(1, 2) / np.sqrt(q.shape[2])
     logits = np.where(np.tril(np.ones(logits.shape[1:], bool)), logits, -np.inf)
     a = np.exp(logits - logits.max(-1, keepdims=True))
     return a / a.sum(-1, keepdims=True)
@@ -247,26 +248,27 @@ def weights(q, k, factors):
 def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=True):
     """Make a wrong answer (a function) to the exercise ``weights``.
 
-    The exercise asks for causal attention weights with a factor on each head's logits.
+    The exercise asks for causal attention weights with a temperature of each head.
     Some steps of the answer can be wrong; with the defaults all are right.
-    ``change(logits, factors)`` applies the factors. ``mask`` is the number of later
-    keys that a query sees (right: 0), ``after(weights, factors)`` changes the weights
-    (None: not at all), and without ``root`` the scores are not divided by √d.
+    ``change(logits, temperatures)`` applies the temperatures. ``mask`` is the number of
+    later keys that a query sees (right: 0), ``after(weights, temperatures)`` changes
+    the weights (None: not at all), and without ``root`` the scores are not divided by
+    √d.
     """
 
-    def answer(q, k, factors):
+    def answer(q, k, temperatures):
         z = q @ k.swapaxes(1, 2) / (np.sqrt(q.shape[2]) if root else 1)
-        logits = change(z, factors)
+        logits = change(z, temperatures)
         seen = np.tril(np.ones(logits.shape[1:], bool), mask)
         a = np.where(seen, np.exp(logits - np.where(seen, logits, 0).max()), 0)
         a = a / np.maximum(a.sum(-1, keepdims=True), 1e-300)
-        return a if after is None else after(a, factors)
+        return a if after is None else after(a, temperatures)
 
     return answer
 
 
-def _zeroed(q, k, factors):
-    logits = np.tril(factors[:, None, None] * q @ k.swapaxes(1, 2))
+def _zeroed(q, k, temperatures):
+    logits = np.tril(temperatures[:, None, None] * q @ k.swapaxes(1, 2))
     a = np.exp(logits / np.sqrt(q.shape[2]))
     return a / a.sum(-1, keepdims=True)
 
@@ -278,65 +280,65 @@ def _head_case(heads, tokens, d):
 
 WEIGHTS = Exercise(
     name="nope-3",
-    title="A factor of each head",
+    title="A temperature of each head",
     kind="NumPy",
     minutes=10,
     lines=4,
     statement=r"""
-`q` and `k` are `[heads, tokens, d]`, `factors` is `[heads]`.
+`q` and `k` are `[heads, tokens, d]`, `temperatures` is `[heads]`.
 Return the causal attention weights, `[heads, tokens, tokens]`, of logits $\tau_h\, q_i^\top k_j/\sqrt d$.
 Your code should give no warning: no row is empty.
-What would change if the factors multiplied the keys?
+What would change if the temperatures multiplied the keys?
 """,
     hint=r"""
-`factors[:, None, None]` has one number for each head.
+`temperatures[:, None, None]` has one number for each head.
 """,
     cases=(_head_case(1, 2, 2), _head_case(2, 3, 4), _head_case(3, 3, 2)),
     solution=weights,
     misconceptions=(
         Misconception(
-            "Divided by the factors",
-            "The factors are inverse temperatures: logits are multiplied by them.",
+            "Divided by the temperatures",
+            "Logits are multiplied by τ, which is an inverse temperature.",
             _weights(lambda z, f: z / f[:, None, None]),
         ),
         Misconception(
-            "Factors left out",
-            "The logits of each head are multiplied by its own factor.",
+            "Temperatures left out",
+            "The logits of each head are multiplied by its own temperature.",
             _weights(lambda z, f: z),
         ),
         Misconception(
-            "One factor for all heads",
-            "Each head has its own factor.",
+            "One temperature for all heads",
+            "Each head has its own temperature.",
             _weights(lambda z, f: f[0] * z),
         ),
         Misconception(
-            "Mean of the factors for all heads",
-            "Each head has its own factor.",
+            "Mean of the temperatures for all heads",
+            "Each head has its own temperature.",
             _weights(lambda z, f: f.mean() * z),
         ),
         Misconception(
             "Heads in reverse order",
-            "The first factor is the first head's.",
+            "The first temperature is the first head's.",
             _weights(lambda z, f: f[::-1, None, None] * z),
         ),
         Misconception(
-            "Weights multiplied by the factors",
-            "The factors multiply logits, and rows sum to one after that.",
+            "Weights multiplied by the temperatures",
+            "The temperatures multiply logits, and rows sum to one after that.",
             _weights(lambda z, f: z, after=lambda a, f: f[:, None, None] * a),
         ),
         Misconception(
             "Both queries and keys multiplied",
-            "Your logits have the square of the factor.",
+            "Your logits have the square of the temperature.",
             _weights(lambda z, f: f[:, None, None] ** 2 * z),
         ),
         Misconception(
-            "Root of the factors",
-            "The factors multiply logits as they are.",
+            "Root of the temperatures",
+            "The temperatures multiply logits as they are.",
             _weights(lambda z, f: np.sqrt(f)[:, None, None] * z),
         ),
         Misconception(
             "Not divided by √d",
-            "The factor comes besides 1/√d, not in its place.",
+            "The temperature comes besides 1/√d, not in its place.",
             _weights(root=False),
         ),
         Misconception(
@@ -377,7 +379,7 @@ What would change if the factors multiplied the keys?
     ),
     properties=(
         Property(
-            "With the factor 0 each query gives all its keys the same weight",
+            "With the temperature 0 each query gives all its keys the same weight",
             lambda answer, q, k, f: bool(
                 np.allclose(answer(q, k, 0 * f)[:, -1], 1 / q.shape[1])
             ),
@@ -386,7 +388,7 @@ What would change if the factors multiplied the keys?
 )
 
 
-# nope-4: entropy and the factor
+# nope-4: entropy and the temperature
 
 
 def slope(scores, tau):
@@ -411,12 +413,12 @@ def _variance(weighed):
 
 SLOPE = Exercise(
     name="nope-4",
-    title="Entropy and the factor",
+    title="Entropy and the temperature",
     kind="NumPy",
     minutes=10,
     lines=4,
     statement=r"""
-`scores` are the scores of one query for the keys that it sees, and `tau` is the factor.
+`scores` are the scores of one query for the keys that it sees, and `tau` is the temperature.
 Return $\partial \mathcal H/\partial \tau$ for the entropy $\mathcal H = -\sum_j a_j \log a_j$ of $a = \operatorname{softmax}(\tau s)$, as a `float`, exactly (no difference quotient).
 When is this derivative 0?
 """,
@@ -454,7 +456,7 @@ The chapter derives it: the result is a factor times a variance *under the weigh
             _variance(lambda s, a: np.var(s)),
         ),
         Misconception(
-            "Weights without the factor",
+            "Weights without the temperature",
             "a is the softmax of τ s.",
             lambda s, tau: -tau * (_softmax(s) @ s**2 - (_softmax(s) @ s) ** 2),
         ),
