@@ -6,10 +6,12 @@ well-known mistake that the answer makes or the property that it breaks, with th
 smallest failing input. No reply shows the solution.
 """
 
-from posedu.book.exercises.checker import check, sheet, sheets
+from posedu.book.exercises.checker import check, predict, progress, sheet, sheets
 from posedu.book.exercises.records import (
     Exercise,
+    Hunt,
     Misconception,
+    Prediction,
     Property,
     Result,
     Sheet,
@@ -17,11 +19,15 @@ from posedu.book.exercises.records import (
 
 __all__ = [
     "Exercise",
+    "Hunt",
     "Misconception",
+    "Prediction",
     "Property",
     "Result",
     "Sheet",
     "check",
+    "predict",
+    "progress",
     "sheet",
     "sheets",
 ]

@@ -23,7 +23,9 @@ import sympy as sp
 import torch
 
 from posedu._argument_types import check_types
+from posedu.book.exercises import hunt
 from posedu.book.exercises.common_mistakes import diagnose, locate
+from posedu.book.exercises.learner import Progress, compared, entry, source_of
 from posedu.book.exercises.records import (
     Answer,
     Exercise,
@@ -38,6 +40,8 @@ from posedu.book.exercises.values import (
     equal,
     first_wrong,
     has_symbols,
+    is_number,
+    scalar,
     show,
     show_briefly,
     type_in_words,
@@ -101,6 +105,10 @@ def check(name: Any, answer: Any) -> Result:
     result = judge(name, answer)
     if os.environ.get(STRICT) == "1" and result.status != "correct":
         raise AssertionError(repr(result))
+    return _shown(result)
+
+
+def _shown(result: Result) -> Result:
     notebook = running_ipython()
     if notebook:
         result._ipython_display_()
@@ -127,9 +135,59 @@ def judge(name: Any, answer: Any) -> Result:
         message = f'Call check("{exercise.name}", function): the name comes first.'
     else:
         status, message = verdict(exercise, answer)
-        if status == "correct" and exercise.explanation:
-            message = f"correct. {without_roles(exercise.explanation.strip())}"
+        if status == "correct":
+            parts = (compared(exercise), without_roles(exercise.explanation.strip()))
+            message = " ".join(("correct.", *filter(None, parts)))
+        entry(exercise.name).status = status
+        entry(exercise.name).source = source_of(answer)
     return Result(status, f"{exercise.name} ({exercise.title})", message)
+
+
+@check_types
+def predict(name: Any, value: Any) -> Result:
+    """Keep a learner's prediction; print that it is kept, or why it cannot be.
+
+    Parameters
+    ----------
+    name
+        The name of an exercise that asks for a prediction.
+    value
+        The predicted number, or ``...`` as long as there is none.
+    """
+    try:
+        exercise = find(name)
+    except KeyError as error:
+        return _shown(Result("wrong", show(name), error.args[0]))
+    status = "wrong"
+    if exercise.prediction is None:
+        message = "This exercise asks for no prediction."
+    elif value is ...:
+        status, message = "open", "Nothing is predicted yet."
+    elif not is_number(scalar(value)):
+        message = f"A prediction is one number, not {type_in_words(value)}."
+    else:
+        entry(exercise.name).prediction = float(scalar(value))
+        status, message = "kept", f"You predict {float(scalar(value)):g}."
+    return _shown(Result(status, f"{exercise.name} ({exercise.title})", message))
+
+
+@check_types
+def progress(chapter: str) -> Progress:
+    """Return what has been solved of a chapter's exercises since Python was started.
+
+    Its method ``save`` writes it to a file, with the code of the answers, to hand in.
+
+    Raises
+    ------
+    KeyError
+        If the chapter has no exercises.
+    """
+    found = sheet(chapter).exercises
+    return Progress(
+        chapter,
+        exercises={e.name: replace(entry(e.name)) for e in found},
+        minutes={e.name: e.minutes for e in found},
+    )
 
 
 def find(name: Any) -> Exercise:
@@ -173,6 +231,12 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
     complaint = _wrong_signature(exercise, answer)
     if complaint:
         return "wrong", complaint
+    if exercise.hunt is not None:
+        found, complaint = _call(answer, ())
+        if complaint == OPEN:
+            return "open", OPEN
+        complaint = complaint or hunt.complaint(exercise, found)
+        return ("wrong", complaint) if complaint else ("correct", "correct")
     given = []
     for case in exercise.cases:
         result, complaint = _call(answer, case)

@@ -13,7 +13,7 @@ from posedu._argument_types import check_types
 from posedu._arguments import require_count, require_seed
 
 Answer = Callable[..., Any]
-Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
+Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment", "find the input"]
 Level = Literal["required", "optional", "hard"]
 ROLE = re.compile(r"\{[\w:-]+\}`([^`<]*?)(?: *<[^`>]*>)?`")
 
@@ -49,6 +49,40 @@ class Property:
 
 @check_types
 @dataclass(frozen=True)
+class Prediction:
+    """A number that a learner predicts before solving an exercise.
+
+    ``question`` is Markdown; ``value`` computes the number. A prediction within
+    ``near`` of it, relative to the number, counts as right.
+    """
+
+    question: str
+    value: Callable[[], int | float]
+    near: float = 0.0
+
+
+@check_types
+@dataclass(frozen=True)
+class Hunt:
+    """What a "find the input" exercise hunts: an input on which a function is wrong.
+
+    ``wrong`` is the colleague's function, whose code the learner sees; ``right`` does
+    what it should do. Both agree on ``tested``, the inputs (tuples of arguments) that
+    the colleague tried. ``refusal`` takes an input's arguments and returns why they are
+    not allowed, as a sentence, or an empty string. ``size`` takes them and returns the
+    number that the smallest input makes least; ``size_of`` names it.
+    """
+
+    wrong: Answer
+    right: Answer
+    tested: tuple[tuple[Any, ...], ...]
+    refusal: Callable[..., str]
+    size: Callable[..., int]
+    size_of: str
+
+
+@check_types
+@dataclass(frozen=True)
 class Exercise:
     """One exercise: its text, test inputs, solution and known wrong answers.
 
@@ -66,7 +100,10 @@ class Exercise:
     first failing one.
     ``misconceptions`` are typical wrong answers, ``properties`` are tests that every
     right answer passes, and ``tolerance`` is the largest absolute difference accepted
-    between floats.
+    between floats. ``prediction`` is asked for before the code is written.
+
+    In an exercise of kind "find the input", ``hunt`` says on which function; the
+    solution takes no arguments and returns a smallest input, as a tuple of arguments.
     """
 
     name: str
@@ -83,6 +120,8 @@ class Exercise:
     tolerance: float = 1e-9
     level: Level = "required"
     explanation: str = ""
+    prediction: Prediction | None = None
+    hunt: Hunt | None = None
 
 
 @check_types
@@ -101,20 +140,21 @@ class Sheet:
 @check_types
 @dataclass(frozen=True)
 class Result:
-    """Verdict of :func:`check` on a learner's answer to an exercise.
+    """Verdict of :func:`check` on a learner's answer, or of :func:`predict`.
 
-    ``exercise`` is the exercise's name, ``message`` the reply to the learner. ``shown``
-    is the execution count of the notebook cell that has displayed the verdict; None if
-    no cell has displayed the verdict.
+    ``exercise`` is the exercise's name, ``message`` the reply to the learner. The
+    status of a prediction that is kept for later is "kept". ``shown`` is the execution
+    count of the notebook cell that has displayed the verdict; None if no cell has
+    displayed the verdict.
     """
 
-    status: Literal["correct", "open", "wrong"]
+    status: Literal["correct", "open", "wrong", "kept"]
     exercise: str
     message: str
     shown: int | None = None
 
     def __repr__(self) -> str:
-        sign = {"correct": "✓", "open": "○", "wrong": "✗"}[self.status]
+        sign = {"correct": "✓", "open": "○", "wrong": "✗", "kept": "●"}[self.status]
         return f"{sign} {self.exercise}: {self.message}"
 
     def mimebundle(self) -> dict[str, str]:

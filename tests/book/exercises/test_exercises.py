@@ -9,6 +9,7 @@ import textwrap
 import threading
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell
 
 from posedu.book import exercises
-from posedu.book.exercises import checker, records, values
+from posedu.book.exercises import checker, collect, learner, records, values
 from posedu.book.exercises.records import draw
 from posedu.numpy import (
     absolute,
@@ -82,7 +83,7 @@ def test_each_misconception_gets_its_own_message_in_ten_lines_at_most(
     assert sum(len(textwrap.wrap(line, 88)) for line in lines) <= 10
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=ids)
+@pytest.mark.parametrize("exercise", [e for e in ALL if not e.hunt], ids=ids)
 def test_misconceptions_are_at_least_three_with_names_of_their_own(exercise):
     names = {m.name for m in exercise.misconceptions}
     assert len(names) == len(exercise.misconceptions) >= 3
@@ -964,6 +965,159 @@ def test_outside_the_main_thread_nothing_is_interrupted():
 def test_what_is_not_computed_is_said(undone, expected):
     assert expected in values.wrong_form(undone, sp.Integer(1))
     assert "not computed" not in values.wrong_form(undone, undone)
+
+
+HUNTED = replace(
+    SQUARE,
+    kind="find the input",
+    cases=((),),
+    solution=lambda: (3, 1),
+    misconceptions=(),
+    properties=(),
+    hunt=records.Hunt(
+        wrong=lambda n, m: 2 * n + m // 8 if n != 7 else 1 / 0,
+        right=lambda n, m: n**2 if n < 3 or n > 7 else n**2 + m,
+        tested=((2, 0), (0, 5)),
+        refusal=lambda n, m: "" if n >= 0 else "n must not be negative",
+        size=lambda n, m: n + m,
+        size_of="sum n + m",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (None, "returns None"),
+        (3, r"returns 1 arguments; the function takes \(n, m\)"),
+        ((-1, 0), r"^n = -1, m = 0 is not allowed: n must not be negative\.$"),
+        (("a", 0), r"not allowed: an input is like 2, 0\.$"),
+        ((2, 3), r"^For n = 2, m = 3 the function is right: it gives 4\.$"),
+        (
+            (9, 2),
+            r"wrong indeed: it gives 18, and right is 81\. But .* a smaller sum n \+ m "
+            r"than 11\.$",
+        ),
+        ((7, 9), "wrong indeed: it raises ZeroDivisionError, and right is 58"),
+    ],
+)
+def test_an_input_that_is_not_the_smallest_wrong_one_gets_a_reply(found, expected):
+    status, message = checker.verdict(HUNTED, lambda: found)
+    assert status == "wrong" and re.search(expected, message), message
+
+
+def test_any_smallest_input_is_correct():
+    for found in (3, 1), (4, 0):
+        assert checker.verdict(HUNTED, lambda found=found: found)[0] == "correct"
+
+    def none():
+        raise NotImplementedError
+
+    assert checker.verdict(HUNTED, none)[0] == "open"
+
+
+HUNTS = [exercise for exercise in ALL if exercise.hunt]
+
+
+@pytest.mark.parametrize("exercise", HUNTS, ids=ids)
+def test_the_colleague_s_function_passes_her_tests_and_is_a_known_mistake(exercise):
+    """It agrees with a misconception of an exercise of the same chapter."""
+    hunt = exercise.hunt
+    for case in hunt.tested:
+        assert not hunt.refusal(*case)
+        right, given = hunt.right(*case), hunt.wrong(*case)
+        assert not values.wrong_form(given, right)
+        assert values.equal(given, right, exercise.tolerance)
+    chapter = SHEETS[exercise.name.rpartition("-")[0]].exercises
+    (asked,) = [e for e in chapter if e.solution is hunt.right]
+    known = [
+        all(
+            values.equal(known.answer(*case), hunt.wrong(*case), exercise.tolerance)
+            for case in asked.cases
+        )
+        for known in asked.misconceptions
+    ]
+    assert any(known)
+
+
+PREDICTED = [exercise for exercise in ALL if exercise.prediction]
+
+
+@pytest.mark.parametrize("exercise", PREDICTED, ids=ids)
+def test_a_prediction_asks_for_a_number(exercise):
+    assert np.isfinite(float(exercise.prediction.value()))
+    assert exercise.prediction.question.strip().endswith("?")
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """The toy exercise with a prediction, known to the checker, and no progress."""
+    known = replace(
+        SQUARE, prediction=records.Prediction("How many?", lambda: 40, near=0.1)
+    )
+    monkeypatch.setattr(checker, "find", lambda name: known)
+    monkeypatch.setattr(learner, "ENTRIES", {})
+    return known
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(43, "It is 40, as you predicted."), (45, "you predicted 45")],
+)
+def test_a_prediction_is_compared_once_the_answer_is_correct(toy, value, expected):
+    assert checker.predict("toy-1", value).status == "kept"
+    assert expected not in checker.judge("toy-1", lambda x, up: x + 1).message
+    assert expected in checker.judge("toy-1", SQUARE.solution).message
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (..., "○ .*Nothing is predicted yet"),
+        ("many", "✗ .*one number, not a str"),
+        (True, "✗ .*one number, not"),
+    ],
+)
+def test_what_is_no_number_is_no_prediction(toy, value, expected):
+    assert re.search(expected, repr(checker.predict("toy-1", value)))
+    assert "predict" not in checker.judge("toy-1", SQUARE.solution).message
+
+
+def test_some_exercises_ask_for_no_prediction(monkeypatch):
+    monkeypatch.setattr(checker, "find", lambda name: SQUARE)
+    assert "asks for no prediction" in repr(checker.predict("toy-1", 3))
+
+
+def test_progress_is_counted_and_handed_in(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(learner, "ENTRIES", {})
+    first, second = checker.sheet("rope").exercises[:2]
+    checker.judge(first.name, first.solution)
+    checker.judge(second.name, lambda *arguments: None)
+    own = checker.progress("rope")
+    everything = sum(e.minutes for e in SHEETS["rope"].exercises)
+    assert own.caption() == (
+        f"rope: 1 of {len(SHEETS['rope'].exercises)} exercises solved, "
+        f"{first.minutes} of {everything} minutes"
+    )
+    own.save(tmp_path / "ada" / "rope.json")
+    assert learner.Progress.load(tmp_path / "ada" / "rope.json") == own
+    assert f"def {first.solution.__name__}" in own.exercises[first.name].source
+    monkeypatch.setattr(sys, "argv", ["collect", str(tmp_path)])
+    collect.main()
+    printed = capsys.readouterr().out
+    assert "1 files" in printed and str(Path("ada/rope.json")) in printed
+    assert f"1 of {len(own.exercises)}" in printed and second.name in printed
+
+
+def test_what_nobody_has_handed_in_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "other.json").write_text('{"chapter": 3}')
+    for folder, expected in ((tmp_path, "is not a learner's"), ("none", "no folder")):
+        monkeypatch.setattr(sys, "argv", ["collect", str(folder)])
+        with pytest.raises(SystemExit, match=expected):
+            collect.main()
+    monkeypatch.setattr(sys, "argv", ["collect"])
+    with pytest.raises(SystemExit, match="usage"):
+        collect.main()
 
 
 def test_a_correct_answer_is_explained(monkeypatch):

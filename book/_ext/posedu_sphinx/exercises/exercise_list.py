@@ -22,6 +22,13 @@ INSTRUCTIONS = (
     "decimal point."
 )
 
+END = (
+    "## How far you are\n\nThe table counts the exercises whose check was ✓ since the "
+    "kernel was started.\n"
+    '`progress("{chapter}").save("{chapter}.json")` writes it to a file, with your '
+    "predictions and the code of your answers, to keep or to hand in."
+)
+
 LIBRARIES = {"np", "sp", "torch"}  # imported even where the solution uses fewer
 
 KERNEL = {
@@ -110,17 +117,25 @@ class Source:
         shown = {exercise.solution.__name__ for exercise in self.sheet.exercises}
         for exercise in self.sheet.exercises:
             name = exercise.solution.__name__
-            new = [n for n in self.needs(name) if n in self.parts and n not in shown]
+            needed = self.needs(name)
+            if exercise.hunt is not None:
+                hunted = exercise.hunt.wrong.__name__
+                needed += [*self.needs(hunted), hunted]
+            new = [n for n in needed if n in self.parts and n not in shown]
             shown |= set(new)
             yield exercise, [self.code(part) for part in new], name
 
     def header(self):
         """Return the imports that answers to the exercises need, in ruff's order."""
-        solutions = [exercise.solution.__name__ for exercise in self.sheet.exercises]
-        needed = {name for solution in solutions for name in self.needs(solution)}
+        found = self.sheet.exercises
+        shown = [exercise.solution.__name__ for exercise in found]
+        shown += [e.hunt.wrong.__name__ for e in found if e.hunt is not None]
+        needed = {name for function in shown for name in self.needs(function)}
         used = (needed | LIBRARIES) & self.imports.keys()
         lines = {_statement(*self.imports[name]) for name in used}
-        lines.add(("posedu.book.exercises", "check"))
+        lines |= {
+            ("posedu.book.exercises", name) for name in ("check", "predict", "progress")
+        }
         groups = []
         for _, group in groupby(sorted(lines, key=_section), key=_group):
             plain, whole = [], {}
@@ -194,6 +209,7 @@ def _notebook(chapter, setup, solutions):
                 f"## {exercise.name} · {exercise.title}\n\n*{effort(exercise)}*\n\n"
                 f"{exercise.statement.strip()}"
             ),
+            *_prediction(exercise),
             new_markdown_cell(
                 "<details><summary>Hint</summary>\n\n"
                 f"{exercise.hint.strip()}\n\n</details>"
@@ -201,6 +217,10 @@ def _notebook(chapter, setup, solutions):
             new_code_cell("\n\n\n".join([*given, code])),
             _check(exercise, name, solutions),
         ]
+    cells += [
+        new_markdown_cell(END.format(chapter=chapter)),
+        new_code_cell(f'progress("{chapter}")'),
+    ]
     for number, cell in enumerate(cells):
         cell.id = f"{chapter}-{number}"
     code = [cell for cell in cells if cell.cell_type == "code"]
@@ -208,6 +228,16 @@ def _notebook(chapter, setup, solutions):
         if cell.outputs:  # nbval refuses outputs of a cell without a count
             cell.execution_count = count
     return new_notebook(cells=cells, metadata=KERNEL)
+
+
+def _prediction(exercise):
+    """Return the cells that ask for an exercise's prediction; none if it asks none."""
+    if exercise.prediction is None:
+        return []
+    return [
+        new_markdown_cell(f"*Predict*: {exercise.prediction.question.strip()}"),
+        new_code_cell(f'predict("{exercise.name}", ...)'),
+    ]
 
 
 def _check(exercise, name, solutions):
@@ -268,7 +298,7 @@ def markdown(exercise, signature, given, solution):
 *{effort(exercise)}* · `{signature}`
 
 {exercise.statement.strip()}
-
+{_asked(exercise)}
 ````{{dropdown}} Hint
 {exercise.hint.strip()}
 ````
@@ -284,6 +314,12 @@ def markdown(exercise, signature, given, solution):
 {exercise.explanation.strip()}
 `````
 """
+
+
+def _asked(exercise):
+    if exercise.prediction is None:
+        return ""
+    return f"\n*Predict first*: {exercise.prediction.question.strip()}\n"
 
 
 def setup(app):

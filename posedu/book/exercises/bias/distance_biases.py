@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # distance-biases-1: the share of the far keys
 
@@ -498,6 +506,15 @@ Are the slopes that are added for 12 heads steep or flat?
             "The slopes of 12 heads contain those of 8",
             lambda answer, heads: bool(np.allclose(answer(12)[:8], answer(8))),
         ),
+    ),
+    explanation=r"""
+The four slopes added for 12 heads are those of 16 heads with an odd number $h = 1, 3, 5, 7$: $2^{-1/2}, 2^{-3/2}, 2^{-5/2}, 2^{-7/2}$.
+They are steep, between the steepest slopes of 8 heads, so the added heads look at near keys; the flattest slope stays $2^{-8}$.
+With $2^{-8h/12}$ every head would have another slope than the trained model: the two lists are part of the weights' meaning.
+""",
+    prediction=Prediction(
+        "How many of the slopes of 12 heads are above ¼?",
+        lambda: int((slopes(12) > 0.25).sum()),
     ),
 )
 
@@ -1074,11 +1091,61 @@ And for KERPLE's logarithm with $r_2 = 1$ and $r_1$ = 0.5, 1 and 1.5?
 )
 
 
+# distance-biases-9: the number of heads that a test needs
+
+
+def colleagues_slopes(heads):
+    """ALiBi's slopes for any number of heads, as a colleague computes them."""
+    power = 2 ** int(np.ceil(np.log2(heads)))
+    return 2.0 ** (-8 * np.arange(1, power + 1) / power)[:heads]
+
+
+def heads_that_differ():
+    """Return the smallest number of heads for which `colleagues_slopes` is wrong."""
+    return 3
+
+
+HEADS = Exercise(
+    name="distance-biases-9",
+    title="Find the input: slopes",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_slopes` should do what exercise distance-biases-4 asks for.
+Her test compares it with the published slopes of 2, 4 and 8 heads, and passes.
+For which number of heads, the smallest, is it wrong?
+What should her test have contained?
+""",
+    hint=r"""
+For which numbers is the next higher power of two the number itself?
+""",
+    cases=((),),
+    solution=heads_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_slopes,
+        right=slopes,
+        tested=((2,), (4,), (8,)),
+        refusal=lambda heads: (
+            "" if type(heads) is int and heads > 0 else "heads is a positive integer"
+        ),
+        size=lambda heads: heads,
+        size_of="number of heads",
+    ),
+    explanation=r"""
+For a power of two both lists are the same.
+For 3 heads the right slopes are those of 2 heads and the first of 4 heads; she takes the first three of 4 heads, so no head has the right slope, and the flattest, $2^{-8}$, is missing.
+A test of a rule with two cases needs an input of each: a number of heads that is no power of two, such as 12, which published models have.
+""",
+)
+
+
 SHEET = Sheet(
     title="Distance biases",
     conventions=r"""
 Everywhere $i$ is the query and $j$ the key, counted from 0; $t = |i - j|$ is their distance, $m$ a slope of ALiBi, $r_1$ and $r_2$ are KERPLE's numbers.
 A bias is added to the logits before the softmax.
 """,
-    exercises=(FAR, TOTAL, BUCKETS, SLOPES, ROW, SANDWICH, KERPLE, LOST),
+    exercises=(FAR, TOTAL, BUCKETS, SLOPES, ROW, SANDWICH, KERPLE, LOST, HEADS),
 )

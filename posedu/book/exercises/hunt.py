@@ -1,0 +1,74 @@
+"""Verdict on the answer to a "find the input" exercise."""
+
+import copy
+import inspect
+from typing import Any
+
+from posedu.book.exercises.records import Exercise, Hunt
+from posedu.book.exercises.values import equal, show_briefly, wrong_form
+
+
+def complaint(exercise: Exercise, found: Any) -> str:
+    """Return why ``found`` is no smallest input on which a function is wrong, or ''.
+
+    The function and its inputs are those of the exercise's hunt. ``found`` is what the
+    learner's function returned: a tuple of arguments, or a single argument. A function
+    is wrong on an input if it raises an exception there, or if its result has another
+    form than the right one or differs by more than the exercise's tolerance.
+    """
+    hunt = exercise.hunt
+    assert hunt is not None
+    names = list(inspect.signature(hunt.wrong).parameters)
+    if found is None:
+        return "Your answer returns None: is a `return` missing?"
+    case = found if isinstance(found, tuple) else (found,)
+    if len(case) != len(names):
+        return (
+            f"Your answer returns {len(case)} arguments; the function takes "
+            f"({', '.join(names)})."
+        )
+    pairs = zip(names, map(show_briefly, case), strict=True)
+    shown = ", ".join(f"{name} = {value}" for name, value in pairs)
+    refusal = _refusal(hunt, case)
+    if refusal:
+        return f"{shown} is not allowed: {refusal}."
+    right = hunt.right(*copy.deepcopy(case))
+    gives = _wrong_outcome(hunt, case, right, exercise.tolerance)
+    if not gives:
+        return f"For {shown} the function is right: it gives {show_briefly(right)}."
+    if hunt.size(*case) > smallest_size(exercise):
+        return (
+            f"For {shown} the function is wrong indeed: it {gives}, and right is "
+            f"{show_briefly(right)}. But it is wrong, too, for an input with a smaller "
+            f"{hunt.size_of} than {hunt.size(*case)}."
+        )
+    return ""
+
+
+def smallest_size(exercise: Exercise) -> int:
+    """Return the size of the smallest input on which the hunted function is wrong."""
+    assert exercise.hunt is not None
+    found = exercise.solution()
+    return exercise.hunt.size(*(found if isinstance(found, tuple) else (found,)))
+
+
+def _refusal(hunt: Hunt, case: tuple) -> str:
+    try:
+        return hunt.refusal(*copy.deepcopy(case))
+    except Exception:  # of types that the conditions do not foresee
+        example = ", ".join(map(show_briefly, hunt.tested[0]))
+        return f"an input is like {example}"
+
+
+def _wrong_outcome(hunt: Hunt, case: tuple, right: Any, tolerance: float) -> str:
+    """Return what the hunted function does wrong in a case, in words, or ''.
+
+    ``right`` is the right result; numbers may differ from it by ``tolerance``.
+    """
+    try:
+        given = hunt.wrong(*copy.deepcopy(case))
+    except Exception as error:
+        return f"raises {type(error).__name__}"
+    if wrong_form(given, right) or not equal(given, right, tolerance):
+        return f"gives {show_briefly(given)}"
+    return ""
