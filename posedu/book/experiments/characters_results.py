@@ -18,6 +18,7 @@ from posedu.book.experiments.characters import (
     BASES,
     CLIPS,
     CONDITIONS,
+    FURTHER,
     RATES,
     Result,
     base_of,
@@ -92,6 +93,38 @@ EXPECTED = (
 
 FIRE's are those of its abstract, up to four training lengths, which it tests.
 """
+
+
+EXPECTED_FURTHER = (
+    Expectation("Music Transformer", "music-transformer", "sinusoidal", (1,)),
+    Expectation("DeBERTa", "deberta", "learned", (1,)),
+    Expectation("TUPE", "tupe", "learned", (1,)),
+    Expectation("TUPE", "tupe", "t5", (1,)),
+    Expectation("PoPE", "pope", "rope", (1, *_BEYOND)),
+    Expectation("FoPE", "fope", "rope", _BEYOND),
+    Expectation("TAPE", "tape", "rope", (1, *_BEYOND)),
+    Expectation("CoPE", "cope", "learned", (1,)),
+    Expectation("CoPE", "cope", "shaw", (1,)),
+    Expectation("stick-breaking", "stickbreaking", "rope", (1, *_BEYOND)),
+    Expectation("FoX", "fox-pro", "fox", (1,)),
+    Expectation("FoX", "fox-pro", "rope", (1, *_BEYOND)),
+)
+"""Expectations about the encodings of ``FURTHER``, from papers' models and tasks.
+
+DeBERTa and TUPE read texts in both directions there, and Music Transformer wrote music.
+"""
+
+CONTROLS = (
+    ("t5-drawn", "t5"),
+    ("fire-frozen", "fire"),
+    ("learned-wide", "learned"),
+    ("random-drawn", "random"),
+    ("random-drawn", "learned-wide"),
+    ("random-narrow", "learned"),
+    ("sinusoidal-per-layer", "sinusoidal"),
+    ("floater", "sinusoidal-per-layer"),
+)
+"""Pairs of an encoding and the one that it controls, or that controls it."""
 
 
 def overview(result: Result) -> Figure:
@@ -273,7 +306,38 @@ def length_cost(result: Result) -> Table:
     )
 
 
-def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
+def further(result: Result) -> Table:
+    """Return a table of the encodings of ``FURTHER``: bits, and what longer texts add.
+
+    The second column counts the model's trained parameters, the last says whether the
+    encoding holds, loses or breaks at the longest length.
+    """
+    near, *longer = result.lengths()
+    names = [name for name in FURTHER if len(result.bits(name, near))]
+
+    def added(name: str, length: int) -> Gap:
+        return _gap(result.bits(name, length), result.bits(name, near))
+
+    outcomes = [_outcome(added(name, longer[-1])) for name in names]
+    return table(
+        {
+            "encoding": [FURTHER[n].title for n in names],
+            "parameters": [parameters(n, result.settings) for n in names],
+            f"bits at L = {near}": [in_bits(result.bits(n, near)) for n in names],
+            **{f"L = {n}": [_bits(added(m, n)) for m in names] for n in longer},
+            "measured": outcomes,
+        },
+        formats={"parameters": ",d"},
+        caption=f"Bits per character at L = {near}, and added since, each interval by "
+        f"itself at 95 %. It holds if the whole interval at L = {longer[-1]} is at "
+        f"most {NOTICED}, it breaks if the whole is above {BROKEN:g}: "
+        + ", ".join(f"{outcomes.count(o)} {o[:-1]}" for o in dict.fromkeys(outcomes)),
+    )
+
+
+def verdicts(
+    result: Result, expected: Sequence[Expectation] = EXPECTED
+) -> Iterator[tuple[Expectation, int, Gap, str]]:
     """Yield (expectation, test length, gap, verdict), at each expectation's lengths.
 
     The gap is the bits per character of the encoding expected to be worse, minus those
@@ -281,7 +345,7 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
     (:func:`posedu.book.experiments.comparisons.verdicts_together`).
     """
     found = {}
-    for e in EXPECTED:
+    for e in expected:
         if {e.better, e.worse} <= {*result.encodings()}:
             for multiple in e.multiples:
                 length = multiple * result.settings.length
@@ -291,13 +355,13 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
         yield *at, found[at], verdict
 
 
-def expectations(result: Result) -> Table:
+def expectations(result: Result, expected: Sequence[Expectation] = EXPECTED) -> Table:
     """Return a table of the papers' expectations, with measured gaps and verdicts.
 
     A row is an expectation that one encoding needs fewer bits than another, a column a
     test length.
     """
-    found = [*verdicts(result)]
+    found = [*verdicts(result, expected)]
     rows = dict.fromkeys(e for e, *_ in found)
     cells = {(e, n): f"{_bits(gap)} {SIGNS[verdict]}" for e, n, gap, verdict in found}
     outcomes = [verdict for *_, verdict in found]
@@ -306,8 +370,7 @@ def expectations(result: Result) -> Table:
         {
             "source": [e.source for e in rows],
             "expected": [
-                f"{CONDITIONS[e.better].title} better than {CONDITIONS[e.worse].title}"
-                for e in rows
+                f"{ALL[e.better].title} better than {ALL[e.worse].title}" for e in rows
             ],
             **{
                 f"L = {n}": [cells.get((e, n), "") for e in rows]
@@ -403,33 +466,67 @@ def absolute(result: Result) -> Table:
     per character saved compared with the baseline, with intervals; all intervals of one
     length hold together with 95 %.
     """
-    level = 1 - 0.05 / len(ABSOLUTE)
+    return _compared(result, [(name, BASELINES[name]) for name in ABSOLUTE])
+
+
+def controls(result: Result) -> Table:
+    """Return a table of ``CONTROLS``: what a start, or where vectors are added, does.
+
+    The table has the bits per character saved compared with another encoding, with
+    intervals; all intervals of one length hold together with 95 %.
+    """
+    return _compared(result, CONTROLS)
+
+
+def _compared(result: Result, pairs: Sequence[tuple[str, str]]) -> Table:
+    """Return a table of what the first encoding of each pair saves over the second."""
+    level = 1 - 0.05 / len(pairs)
     near, next_, *_, far = result.lengths()
 
-    def saved(name: str, length: int) -> Gap:
-        both = (result.bits(n, length) for n in (BASELINES[name], name))
-        return _gap(*both, level)
+    def saved(pair: tuple[str, str], length: int) -> Gap:
+        one, other = pair
+        return _gap(result.bits(other, length), result.bits(one, length), level)
 
     totals = ", ".join(
-        f"{sum(saved(n, at).is_significant(NOTICED) for n in ABSOLUTE)} at L = {at}"
+        f"{sum(saved(p, at).is_significant(NOTICED) for p in pairs)} at L = {at}"
         for at in (near, next_, far)
     )
     return table(
         {
-            "encoding": [condition.title for condition in ABSOLUTE.values()],
-            "parameters": [parameters(name, result.settings) for name in ABSOLUTE],
-            "baseline": [CONDITIONS[BASELINES[name]].title for name in ABSOLUTE],
+            "encoding": [ALL[one].title for one, _ in pairs],
+            "parameters": [parameters(one, result.settings) for one, _ in pairs],
+            "compared with": [ALL[other].title for _, other in pairs],
             **{
-                f"saved at L = {at}": [_bits(saved(name, at)) for name in ABSOLUTE]
+                f"saved at L = {at}": [_bits(saved(p, at)) for p in pairs]
                 for at in (near, next_, far)
             },
             f"bits at L = {far}": [
-                f"{result.bits(name, far).mean():.2f}" for name in ABSOLUTE
+                f"{result.bits(one, far).mean():.2f}" for one, _ in pairs
             ],
         },
         formats={"parameters": ",d"},
-        caption=f"Bits that each saves compared with its baseline; of {len(ABSOLUTE)} "
-        f"are significantly different {totals}",
+        words=("encoding", "compared with"),
+        caption="Bits that each saves compared with the other; of "
+        f"{len(pairs)} pairs are significantly different {totals}",
+    )
+
+
+def trained_numbers(result: Result, encoding: str) -> Table:
+    """Return a table of an encoding's single numbers after training, by seed.
+
+    A number's name has its layer, counted from 0, such as "0.c".
+    """
+    runs = [run for run in result.reported() if run.encoding == encoding]
+    return table(
+        {
+            "seed": [run.seed for run in runs],
+            **{
+                name: [f"{run.trained[name]:.3f}" for run in runs]
+                for name in runs[0].trained
+            },
+        },
+        caption=f"{ALL[encoding].title}: what single numbers are trained to, with "
+        f"{len(runs)} seeds",
     )
 
 

@@ -316,6 +316,29 @@ def test_controls_differ_in_what_their_titles_say():
     assert layers == ["FoXPro"] * SMALL.layers
 
 
+def test_t5_starts_as_its_code_draws_it():
+    """Queries smaller by √d than those of T5 here; a table of deviation d_model^(−½)."""
+    ours, theirs = (
+        [b.attention for b in model_of(name).trunk.blocks]
+        for name in ("t5", "t5-drawn")
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        ratio = SMALL.d**0.5
+        torch.testing.assert_close(one.q.weight, ratio * other.q.weight)
+        assert torch.equal(one.k.weight, other.k.weight)
+        assert not one.encoding.table.any()
+        deviation = other.encoding.table.std().item() * SMALL.d_model**0.5
+        assert 0.6 < deviation < 1.5
+
+
+def test_single_numbers_are_kept_after_training():
+    run = characters.run(0.01, "fire", 3, SMALL)
+    layers = range(SMALL.layers)
+    assert {*run.trained} == {f"{n}.{p}" for n in layers for p in ("c", "multiplier")}
+    assert run.trained["0.c"] != 0.1
+    assert characters.run(0.01, "fire-frozen", 3, SMALL).trained == {}
+
+
 def test_sinusoids_of_every_layer_are_those_of_the_input():
     model = model_of("sinusoidal-per-layer").double()
     tokens = torch.randint(CHARACTERS, (1, 8))

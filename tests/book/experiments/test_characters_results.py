@@ -7,6 +7,7 @@ import pytest
 from posedu.book.experiments import characters_results as results
 from posedu.book.experiments.characters import (
     ABSOLUTE,
+    ALL,
     BASES,
     CLIPS,
     CONDITIONS,
@@ -17,7 +18,9 @@ from posedu.book.experiments.characters import (
     Result,
     Run,
     Settings,
+    parameters,
 )
+from posedu.book.experiments.characters_results import CONTROLS, EXPECTED_FURTHER
 from posedu.book.experiments.runs import interval
 from posedu.catalog import CATALOG
 from support import ROOT
@@ -196,13 +199,48 @@ def test_absolute_positions_are_compared_with_their_baselines():
     table = results.absolute(made_up(bits))
     of = {row["encoding"]: row for row in rows_of(table)}
     assert {*of} == {condition.title for condition in ABSOLUTE.values()}
-    assert of["random absolute"]["baseline"] == "learned absolute"
+    assert of["random absolute"]["compared with"] == "learned absolute"
     assert of["random absolute"]["saved at L = 1024"].startswith("+2.000")
     assert of["FLOATER"]["saved at L = 128"] == "+1.000 ± 0.000"
     assert of["FLOATER"]["parameters"] == "87,905"
     assert of["CAPE"]["saved at L = 64"] == "-0.200 ± 0.000"
     assert of["CAPE"]["bits at L = 1024"] == "4.00"
     assert "1 at L = 64, 4 at L = 128, 4 at L = 1024" in table.caption()
+
+
+def test_controls_are_compared_with_what_they_control():
+    bits = {name: (2.0, 2.5, 3.0, 3.0, 3.0) for pair in CONTROLS for name in pair}
+    bits["learned-wide"] = (1.9, 2.5, 3.0, 3.0, 3.5)
+    rows = rows_of(results.controls(made_up(bits)))
+    assert [row["saved at L = 64"].split()[0] for row in rows].count("+0.000") == 6
+    wide, drawn = (
+        next(row for row in rows if row["encoding"] == title)
+        for title in (ALL["learned-wide"].title, ALL["random-drawn"].title)
+    )
+    assert wide["saved at L = 64"] == "+0.100 ± 0.000"
+    assert wide["bits at L = 1024"] == "3.50"
+    assert drawn["compared with"] == "random absolute"
+
+
+def test_further_encodings_are_held_against_their_papers():
+    bits = {e: (2.0,) * 5 for x in EXPECTED_FURTHER for e in (x.better, x.worse)}
+    bits |= {"rope": (2.1, 3.5, 3.6, 3.7, 3.8), "pope": (2.2, 3.6, 3.6, 3.6, 3.6)}
+    result = made_up(bits)
+    (pope,) = [r for r in rows_of(results.further(result)) if r["encoding"] == "PoPE"]
+    assert pope["L = 128"] == "+1.400 ± 0.000" and pope["measured"] == "breaks"
+    assert pope["parameters"] == f"{parameters('pope', Settings(text='made up')):,}"
+    rows = rows_of(results.expectations(result, EXPECTED_FURTHER))
+    (pope,) = [row for row in rows if row["source"] == "PoPE"]
+    assert pope["expected"] == "PoPE better than RoPE"
+    signs = [pope[f"L = {n}"][-1] for n in LENGTHS]
+    assert signs == ["✗", "✗", "?", "✓", "✓"]
+
+
+def test_trained_numbers_are_listed_by_seed():
+    result = made_up({"fire": (2.0,) * 5})
+    result.runs = [replace(run, trained={"0.c": 0.1 * run.seed}) for run in result.runs]
+    rows = rows_of(results.trained_numbers(result, "fire"))
+    assert rows == [{"seed": str(n), "0.c": f"{0.1 * n:.3f}"} for n in (3, 4, 5)]
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +250,7 @@ def committed():
 
 def test_every_run_is_there(committed):
     assert committed.complete
-    trained = {*CONDITIONS, *CLIPS, *ABSOLUTE, *BASES}
+    trained = {*ALL}
     assert {*committed.encodings()} == trained
     assert all(len(committed.bits(name, 64)) == 5 for name in trained)
     for name in CONDITIONS:
