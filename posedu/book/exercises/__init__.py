@@ -13,6 +13,7 @@ from posedu.book.exercises.records import (
     Misconception,
     Prediction,
     Property,
+    Repair,
     Result,
     Sheet,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Misconception",
     "Prediction",
     "Property",
+    "Repair",
     "Result",
     "Sheet",
     "check",

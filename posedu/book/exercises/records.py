@@ -83,6 +83,20 @@ class Hunt:
 
 @check_types
 @dataclass(frozen=True)
+class Repair:
+    """The broken function that a learner repairs in an exercise of kind "repair".
+
+    ``broken`` is the function, with the solution's signature. ``symptom`` takes a
+    repaired or broken function and returns a number that should be 0; the learner sees
+    and runs its code.
+    """
+
+    broken: Answer
+    symptom: Callable[[Answer], float]
+
+
+@check_types
+@dataclass(frozen=True)
 class Exercise:
     """One exercise: its text, test inputs, solution and known wrong answers.
 
@@ -104,6 +118,7 @@ class Exercise:
 
     In an exercise of kind "find the input", ``hunt`` says on which function; the
     solution takes no arguments and returns a smallest input, as a tuple of arguments.
+    In one of kind "repair" the learner starts from the broken function of ``repair``.
     """
 
     name: str
@@ -122,6 +137,7 @@ class Exercise:
     explanation: str = ""
     prediction: Prediction | None = None
     hunt: Hunt | None = None
+    repair: Repair | None = None
 
 
 @check_types

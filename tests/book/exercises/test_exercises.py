@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import inspect
 import re
 import signal
 import sys
@@ -127,8 +128,9 @@ def test_each_sheet_belongs_to_a_chapter_and_numbers_its_exercises(name):
 @EACH_SHEET
 def test_each_sheet_has_six_exercises_of_several_kinds(name):
     found = SHEETS[name].exercises
+    kinds = {"by hand", "NumPy", "PyTorch", "experiment"}
     assert len(found) >= 6
-    assert {e.kind for e in found} >= {"by hand", "NumPy", "PyTorch", "experiment"}
+    assert {e.kind for e in found} >= ({"repair"} if name == "repair" else kinds)
 
 
 @EACH_SHEET
@@ -139,9 +141,11 @@ def test_a_learners_notebook_holds_the_tasks_and_no_solution(name):
         assert exercise.statement.strip() in asked
         assert exercise.hint.strip() in asked
         assert all(part in asked for part in given)
-        stub = source.stub(function)
-        assert stub in asked
-        answer = source.code(function).splitlines()[len(stub.splitlines()) - 1 :]
+        start = source.start(exercise)
+        assert start in asked
+        lines = len(source.stub(function).splitlines())
+        answer = source.code(function).splitlines()[lines - 1 :]
+        answer = [line for line in answer if line not in start]
         long = [line.strip() for line in answer if len(line.strip()) > 30]
         assert not [line for line in long if line in asked]
 
@@ -1038,6 +1042,24 @@ def test_the_colleague_s_function_passes_her_tests_and_is_a_known_mistake(exerci
         for known in asked.misconceptions
     ]
     assert any(known)
+
+
+REPAIRS = [exercise for exercise in ALL if exercise.repair]
+
+
+@pytest.mark.parametrize("exercise", REPAIRS, ids=ids)
+def test_what_is_broken_has_a_symptom_and_its_own_reply(exercise):
+    broken, symptom = exercise.repair.broken, exercise.repair.symptom
+    assert symptom(broken) > 1e-3 and symptom(exercise.solution) < 1e-6
+    assert exercise.misconceptions[0].answer is broken
+    assert "The code is as it was" in exercise.misconceptions[0].message
+    assert broken.__doc__ == exercise.solution.__doc__
+    signatures = {inspect.signature(f) for f in (broken, exercise.solution)}
+    assert len(signatures) == 1
+
+
+def test_twelve_layers_are_to_be_repaired():
+    assert [e.name for e in REPAIRS] == [f"repair-{n}" for n in range(1, 13)]
 
 
 PREDICTED = [exercise for exercise in ALL if exercise.prediction]

@@ -104,6 +104,14 @@ class Source:
         lines = self.code(name).splitlines()[:length]
         return "\n".join([*lines, "    raise NotImplementedError"])
 
+    def start(self, exercise):
+        """Return the code from which a learner starts: a stub, or what is broken."""
+        name = exercise.solution.__name__
+        if exercise.repair is None:
+            return self.stub(name)
+        broken = exercise.repair.broken.__name__
+        return self.code(broken).replace(f"def {broken}(", f"def {name}(", 1)
+
     def signature(self, name):
         """Return a function's name and parameters."""
         return f"{name}({ast.unparse(self.parts[name].args)})"
@@ -118,9 +126,8 @@ class Source:
         for exercise in self.sheet.exercises:
             name = exercise.solution.__name__
             needed = self.needs(name)
-            if exercise.hunt is not None:
-                hunted = exercise.hunt.wrong.__name__
-                needed += [*self.needs(hunted), hunted]
+            for shown_too in _shown_with(exercise):
+                needed += [*self.needs(shown_too), shown_too]
             new = [n for n in needed if n in self.parts and n not in shown]
             shown |= set(new)
             yield exercise, [self.code(part) for part in new], name
@@ -129,7 +136,7 @@ class Source:
         """Return the imports that answers to the exercises need, in ruff's order."""
         found = self.sheet.exercises
         shown = [exercise.solution.__name__ for exercise in found]
-        shown += [e.hunt.wrong.__name__ for e in found if e.hunt is not None]
+        shown += [name for exercise in found for name in _shown_with(exercise)]
         needed = {name for function in shown for name in self.needs(function)}
         used = (needed | LIBRARIES) & self.imports.keys()
         lines = {_statement(*self.imports[name]) for name in used}
@@ -147,6 +154,13 @@ class Source:
             froms = [f"from {m} import {', '.join(n)}" for m, n in whole.items()]
             groups.append("\n".join(plain + froms))
         return "\n\n".join(groups)
+
+
+def _shown_with(exercise):
+    """Return the names of functions that an exercise shows beside its own."""
+    if exercise.hunt is not None:
+        return [exercise.hunt.wrong.__name__]
+    return [] if exercise.repair is None else [exercise.repair.symptom.__name__]
 
 
 def _line(node):
@@ -203,7 +217,7 @@ def _notebook(chapter, setup, solutions):
         new_code_cell(source.header()),
     ]
     for exercise, given, name in source.exercises():
-        code = source.code(name) if solutions else source.stub(name)
+        code = source.code(name) if solutions else source.start(exercise)
         cells += [
             new_markdown_cell(
                 f"## {exercise.name} · {exercise.title}\n\n*{effort(exercise)}*\n\n"
@@ -215,6 +229,7 @@ def _notebook(chapter, setup, solutions):
                 f"{exercise.hint.strip()}\n\n</details>"
             ),
             new_code_cell("\n\n\n".join([*given, code])),
+            *_symptom(exercise, name),
             _check(exercise, name, solutions),
         ]
     cells += [
@@ -238,6 +253,13 @@ def _prediction(exercise):
         new_markdown_cell(f"*Predict*: {exercise.prediction.question.strip()}"),
         new_code_cell(f'predict("{exercise.name}", ...)'),
     ]
+
+
+def _symptom(exercise, name):
+    """Return the cell that shows a broken function's symptom; none for other kinds."""
+    if exercise.repair is None:
+        return []
+    return [new_code_cell(f"{exercise.repair.symptom.__name__}({name})")]
 
 
 def _check(exercise, name, solutions):

@@ -1,0 +1,1 @@
+"""Exercises on what goes wrong in practice."""

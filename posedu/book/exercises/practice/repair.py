@@ -1,0 +1,1086 @@
+"""Exercises on the recipes: twelve broken layers to repair."""
+
+import math
+
+import torch
+
+from posedu.book.exercises.records import (
+    Exercise,
+    Misconception,
+    Repair,
+    Sheet,
+)
+
+
+def _randn(*shape, seed=0):
+    """Draw normal float32 numbers, fixed by the shape and the seed."""
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(*shape, generator=generator)
+
+
+def rotate(x, angles):
+    """Rotate pairs of features of ``x``, ``[..., tokens, d]``, in the half layout.
+
+    Feature p and feature d/2 + p are a pair; ``angles`` is [..., tokens, d/2].
+    """
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+
+
+def frequencies(d, base=10_000.0):
+    """RoPE's frequencies of a head with ``d`` features, float64, [d/2]."""
+    return base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+
+
+# repair-1: left padding
+
+
+def padded_tokens(x, mask, table):
+    """Add learned rows to left-padded tokens ``x``, [batch, tokens, d].
+
+    ``mask`` is True at real tokens, ``table`` [positions, d] has a row for each
+    position. The first real token of a text is at position 0.
+    """
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    return x + table[positions]
+
+
+def _broken_padded_tokens(x, mask, table):
+    """Add learned rows to left-padded tokens ``x``, [batch, tokens, d].
+
+    ``mask`` is True at real tokens, ``table`` [positions, d] has a row for each
+    position. The first real token of a text is at position 0.
+    """
+    positions = torch.arange(x.shape[1])
+    return x + table[positions]
+
+
+def symptom_of_padding(function):
+    """How much the last token of a text changes if the text is padded."""
+    x, table = torch.ones(1, 5, 2), torch.arange(16.0).reshape(8, 2)
+    alone = function(x[:, 2:], torch.ones(1, 3, dtype=torch.bool), table)
+    padded = function(x, torch.tensor([[False, False, True, True, True]]), table)
+    return (padded[0, -1] - alone[0, -1]).abs().max().item()
+
+
+def _minus_padding(x, mask, table):
+    positions = torch.arange(x.shape[1]) - (~mask).sum(-1).max()
+    return x + table[positions.clamp(min=0)]
+
+
+_MASK = torch.tensor([[True, True, True, True], [False, False, True, True]])
+
+PADDING = Exercise(
+    name="repair-1",
+    title="A padded prompt",
+    kind="repair",
+    minutes=5,
+    lines=2,
+    statement=r"""
+A batch of prompts is padded on the left.
+A prompt gets another answer in the batch than alone, and the more so the shorter it is.
+Padded tokens may get any row; `symptom_of_padding` must give 0.
+With RoPE in place of the table, would the prompt have changed, too?
+""",
+    hint=r"""
+`mask.cumsum(-1)` counts the real tokens up to each token, itself included.
+""",
+    cases=(
+        (torch.zeros(1, 2, 1), _MASK[1:, 1:3], torch.arange(4.0)[:, None]),
+        (_randn(2, 4, 3), _MASK, _randn(8, 3)),
+        (_randn(2, 4, 3), _MASK.flip(0), _randn(8, 3, seed=1)),
+    ),
+    solution=padded_tokens,
+    misconceptions=(
+        Misconception(
+            "Padding counted as tokens",
+            "The code is as it was: a text's first real token is at position 0, "
+            "wherever it stands in the row.",
+            _broken_padded_tokens,
+        ),
+        Misconception(
+            "The longest padding subtracted from every row",
+            "Each row has its own padding.",
+            _minus_padding,
+        ),
+        Misconception(
+            "Positions from 1",
+            "The first real token is at position 0: subtract 1 from the count.",
+            lambda x, mask, table: x + table[mask.cumsum(-1)],
+        ),
+    ),
+    explanation=r"""
+The positions must count the real tokens of each row, not the columns of the batch.
+With RoPE nothing would have changed but rounding: every offset between real tokens is the same in both countings, and padded keys are masked.
+It would have changed, too, if prompt and answer were counted differently, since then offsets between them are wrong by the length of the padding.
+""",
+    repair=Repair(_broken_padded_tokens, symptom_of_padding),
+)
+
+
+# repair-2: packing
+
+
+def packed_mask(segments):
+    """Mask [tokens, tokens] of texts packed in one row: True where i may attend to j.
+
+    ``segments`` [tokens] numbers each token's text; texts stand one after another. A
+    token attends to itself and to earlier tokens of its own text.
+    """
+    i = torch.arange(len(segments))
+    return (i[:, None] >= i) & (segments[:, None] == segments)
+
+
+def _broken_packed_mask(segments):
+    """Mask [tokens, tokens] of texts packed in one row: True where i may attend to j.
+
+    ``segments`` [tokens] numbers each token's text; texts stand one after another. A
+    token attends to itself and to earlier tokens of its own text.
+    """
+    i = torch.arange(len(segments))
+    return (i[:, None] >= i) & (segments[:, None] >= segments)
+
+
+def symptom_of_packing(function):
+    """How many keys of other texts a packed text attends to."""
+    segments = torch.tensor([0, 0, 0, 1, 1])
+    return function(segments)[3:, :3].sum().item()
+
+
+PACKING = Exercise(
+    name="repair-2",
+    title="Two texts in one row",
+    kind="repair",
+    minutes=5,
+    lines=1,
+    statement=r"""
+Short texts are packed into one row to save padding.
+The loss of the second text is lower than that of the same text alone: it has seen the first.
+Repair the mask, so that `symptom_of_packing` gives 0.
+A colleague says that restarting RoPE's positions at each text would do as well. Would it?
+""",
+    hint=r"""
+Which relation must hold between the two tokens' numbers?
+""",
+    cases=(
+        (torch.tensor([0, 1]),),
+        (torch.tensor([0, 0, 1, 1, 1, 2]),),
+        (torch.tensor([4, 4, 1, 1]),),
+    ),
+    solution=packed_mask,
+    misconceptions=(
+        Misconception(
+            "Earlier texts visible",
+            "The code is as it was: a text with a larger number sees those before it.",
+            _broken_packed_mask,
+        ),
+        Misconception(
+            "Later tokens visible",
+            "Within a text, too, a token must not attend to later ones.",
+            lambda segments: segments[:, None] == segments,
+        ),
+        Misconception(
+            "A token without itself",
+            "Each token attends to itself; a row without any key has no softmax.",
+            lambda segments: packed_mask(segments) & ~torch.eye(len(segments)).bool(),
+        ),
+    ),
+    explanation=r"""
+Both tokens must have the same number: the texts' order in the row says nothing about who may see whom.
+Restarted positions do not hide a key: the first text's keys would stand at the same positions as the second's and take weight from them.
+They change nothing else either, once the mask is right: within a text all offsets stay as they were, {prf:ref}`as RoPE depends on offsets alone <thm-rope-relative>`.
+""",
+    repair=Repair(_broken_packed_mask, symptom_of_packing),
+)
+
+
+# repair-3: stale keys
+
+
+def cached_scores(q, keys, base, d):
+    """Scores of the newest query with all keys, when the base has just changed.
+
+    ``q`` [d] is the query of the last token, ``keys`` [tokens, d] are all keys, not
+    rotated, at positions 0, 1, …; ``base`` is RoPE's base from now on.
+    """
+    positions = torch.arange(len(keys), dtype=torch.float64)
+    angles = positions[:, None] * frequencies(d, base)
+    return rotate(keys, angles) @ rotate(q[None], angles[-1:])[0]
+
+
+def _broken_cached_scores(q, keys, base, d):
+    """Scores of the newest query with all keys, when the base has just changed.
+
+    ``q`` [d] is the query of the last token, ``keys`` [tokens, d] are all keys, not
+    rotated, at positions 0, 1, …; ``base`` is RoPE's base from now on.
+    """
+    positions = torch.arange(len(keys), dtype=torch.float64)
+    cached = rotate(keys[:-1], positions[:-1, None] * frequencies(d))
+    angle = positions[-1:, None] * frequencies(d, base)
+    newest = rotate(keys[-1:], angle)
+    return torch.cat((cached, newest)) @ rotate(q[None], angle)[0]
+
+
+def symptom_of_stale_keys(function):
+    """How much scores depend on the place of a text, with a base of 500."""
+    tokens, first = torch.ones(2, 4), torch.zeros(3, 4)
+    near = function(tokens[0], tokens, 500.0, 4)
+    far = function(tokens[0], torch.cat((first, tokens)), 500.0, 4)
+    return (near[-2] - far[-2]).abs().item()
+
+
+def _base_of_the_query_alone(q, keys, base, d):
+    positions = torch.arange(len(keys), dtype=torch.float64)
+    rotated = rotate(keys, positions[:, None] * frequencies(d))
+    return rotated @ rotate(q[None], positions[-1:, None] * frequencies(d, base))[0]
+
+
+def _base_nowhere(q, keys, base, d):
+    return cached_scores(q, keys, 10_000.0, d)
+
+
+STALE = Exercise(
+    name="repair-3",
+    title="Keys from before the base changed",
+    kind="repair",
+    minutes=8,
+    lines=3,
+    statement=r"""
+A text has outgrown its training length, and the model has raised RoPE's base, as dynamic NTK does.
+From this step on it writes nonsense, though a model that reads the whole text at once with the new base does not.
+Repair `cached_scores`; `symptom_of_stale_keys` must give 0.
+What must a cache hold for this to be possible?
+""",
+    hint=r"""
+Which base do the two rotations of one score have?
+""",
+    cases=(
+        (torch.ones(2), torch.ones(3, 2), 100.0, 2),
+        (_randn(8), _randn(6, 8), 500.0, 8),
+        (_randn(8, seed=1), _randn(40, 8), 1e6, 8),
+    ),
+    solution=cached_scores,
+    misconceptions=(
+        Misconception(
+            "Cached keys keep the old base",
+            "The code is as it was. Query and key must be rotated with one base, or "
+            "their score depends on where they stand and not on their offset alone.",
+            _broken_cached_scores,
+        ),
+        Misconception(
+            "The query alone has the new base",
+            "All keys must be rotated with it, too, the newest one included.",
+            _base_of_the_query_alone,
+        ),
+        Misconception(
+            "The old base everywhere",
+            "The scores are relative now, but the base has changed.",
+            _base_nowhere,
+        ),
+    ),
+    tolerance=1e-4,
+    explanation=r"""
+A score is relative only if query and key are rotated with the same frequencies; between two bases there is a rotation left over that depends on the key's position.
+So the cache holds keys that are not rotated, and rotates all of them at each change, or holds rotated keys and turns each by its position times the difference of the new and old frequencies.
+Both give the same keys up to rounding; the second reads each key once.
+""",
+    repair=Repair(_broken_cached_scores, symptom_of_stale_keys),
+)
+
+
+# repair-4: angles in half precision
+
+
+def rotated_in(x, positions, dtype):
+    """Rotate ``x``, [tokens, d], at ``positions`` [tokens]; return it as ``dtype``.
+
+    The layout is half, the base 10,000.
+    """
+    angles = positions.double()[:, None] * frequencies(x.shape[1])
+    return rotate(x.to(dtype), angles)
+
+
+def _broken_rotated_in(x, positions, dtype):
+    """Rotate ``x``, [tokens, d], at ``positions`` [tokens]; return it as ``dtype``.
+
+    The layout is half, the base 10,000.
+    """
+    angles = positions.to(dtype)[:, None] * frequencies(x.shape[1]).to(dtype)
+    return rotate(x.to(dtype), angles)
+
+
+def symptom_of_half_precision(function):
+    """How many of 1,000 neighboring positions bfloat16 cannot tell apart."""
+    at = torch.arange(4000, 5000)
+    rotated = function(torch.ones(1000, 2), at, torch.bfloat16)
+    return (rotated[1:] == rotated[:-1]).all(1).sum().item()
+
+
+def _angles_rounded(x, positions, dtype):
+    angles = positions.double()[:, None] * frequencies(x.shape[1])
+    return rotate(x.to(dtype), angles.to(dtype))
+
+
+def _frequencies_rounded(x, positions, dtype):
+    own = frequencies(x.shape[1]).to(dtype).double()
+    return rotate(x.to(dtype), positions.double()[:, None] * own)
+
+
+PRECISION = Exercise(
+    name="repair-4",
+    title="Angles in bfloat16",
+    kind="repair",
+    minutes=6,
+    lines=2,
+    statement=r"""
+A model was converted to bfloat16 with `.to(torch.bfloat16)`, its RoPE included.
+It reads short texts as before and loses its place in long ones.
+Repair `rotated_in`; the result still has `dtype`, and `symptom_of_half_precision` must give 0.
+From which position on are two neighbors the same number in bfloat16?
+""",
+    hint=r"""
+Positions and angles need more digits than features: round the cosine and the sine, not the angle.
+""",
+    cases=(
+        (torch.ones(1, 2), torch.tensor([300]), torch.bfloat16),
+        (_randn(3, 8), torch.tensor([0, 1001, 70_001]), torch.bfloat16),
+        (_randn(3, 8), torch.tensor([5, 2049, 4097]), torch.float16),
+        (_randn(2, 4), torch.tensor([3, 4]), torch.float32),
+    ),
+    solution=rotated_in,
+    misconceptions=(
+        Misconception(
+            "Everything in the dtype of the features",
+            "The code is as it was: bfloat16 has 8 binary digits, so position 257 "
+            "is already 256.",
+            _broken_rotated_in,
+        ),
+        Misconception(
+            "The angle rounded",
+            "Its product is exact now, but an angle of 1,000 has steps of 4 in "
+            "bfloat16. Round the cosine and the sine.",
+            _angles_rounded,
+        ),
+        Misconception(
+            "The frequencies rounded",
+            "A frequency that is off by a part in 256 is off by whole turns at far "
+            "positions.",
+            _frequencies_rounded,
+        ),
+    ),
+    tolerance=0.01,
+    explanation=r"""
+bfloat16 has 8 significant binary digits, so the whole numbers up to 256 are exact, and 257 is the first that is not: it is rounded to 256, and from there on neighbors fall together.
+Features may be rounded, since their error stays relative; an error of the angle is a rotation, and a rounded frequency multiplies its error by the position.
+So positions, frequencies and their product are computed in float32 or float64, and only cosines and sines are rounded, {prf:ref}`as the bound on RoPE's precision says <thm-rope-precision>`.
+""",
+    repair=Repair(_broken_rotated_in, symptom_of_half_precision),
+)
+
+
+# repair-5: a base that nobody reads
+
+
+def base_of(config):
+    """RoPE's base in a config.json of transformers, as a float.
+
+    Newer files have it as ``rope_theta`` in the dict ``rope_parameters``, older ones at
+    the top; a file with neither means 10,000.
+    """
+    parameters = config.get("rope_parameters") or {}
+    return float(parameters.get("rope_theta", config.get("rope_theta", 10_000.0)))
+
+
+def _broken_base_of(config):
+    """RoPE's base in a config.json of transformers, as a float.
+
+    Newer files have it as ``rope_theta`` in the dict ``rope_parameters``, older ones at
+    the top; a file with neither means 10,000.
+    """
+    return float(config.get("rope_theta", 10_000.0))
+
+
+def symptom_of_lost_base(function):
+    """How far the base of a newer file is from the 500,000 that stands in it."""
+    newer = {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}
+    return abs(function(newer) - 500_000.0)
+
+
+def _newer_alone(config):
+    return float(config.get("rope_parameters", {}).get("rope_theta", 10_000.0))
+
+
+def _older_first(config):
+    parameters = config.get("rope_parameters") or {}
+    return float(config.get("rope_theta", parameters.get("rope_theta", 10_000.0)))
+
+
+BASE = Exercise(
+    name="repair-5",
+    title="A base that is not read",
+    kind="repair",
+    minutes=5,
+    lines=2,
+    statement=r"""
+A loader reads a model's base from its configuration.
+With a file written by transformers 5 the model is loaded without a warning, and its perplexity is far too high.
+Repair `base_of`; `symptom_of_lost_base` must give 0.
+If a file has both names, the dict counts.
+Why does a short text not show the fault?
+""",
+    hint=r"""
+`rope_parameters` may be missing, or `None`.
+""",
+    cases=(
+        ({},),
+        ({"rope_theta": 1_000_000},),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},),
+        ({"rope_parameters": None, "rope_theta": 5e6},),
+        ({"rope_parameters": {"rope_type": "yarn"}, "rope_theta": 7e4},),
+        ({"rope_parameters": {"rope_theta": 1e7}, "rope_theta": 1e4},),
+    ),
+    solution=base_of,
+    misconceptions=(
+        Misconception(
+            "The newer place is not read",
+            "The code is as it was: without `rope_theta` at the top it takes 10,000 "
+            "for granted.",
+            _broken_base_of,
+        ),
+        Misconception(
+            "The older place is not read",
+            "Files from before transformers 5 have the base at the top, and "
+            "`rope_parameters` may be None.",
+            lambda config: _newer_alone({k: v for k, v in config.items() if v}),
+        ),
+        Misconception(
+            "The older place first",
+            "If a file has both names, the dict counts.",
+            _older_first,
+        ),
+    ),
+    explanation=r"""
+The fault is silent, because 10,000 is a sensible base of another model.
+Near offsets hardly show it: pairs $p$ with a small exponent $2p/d$ have nearly the same frequency with both bases, and slow pairs turn little in a short text with either.
+So compare frequencies with the file, not outputs with your expectation: {prf:ref}`every frequency but the first <def-frequencies>` depends on the base.
+""",
+    repair=Repair(_broken_base_of, symptom_of_lost_base),
+)
+
+
+# repair-6: sections of M-RoPE
+
+
+def sectioned_angles(positions, sections, d):
+    """Angles [tokens, d/2] of M-RoPE with sections of pairs in a row.
+
+    ``positions`` [3, tokens] are time, height and width. The first ``sections[0]``
+    pairs turn by time, the next ``sections[1]`` by height, the others by width; the
+    frequencies are those of RoPE in a head of ``d`` features.
+    """
+    axis = torch.repeat_interleave(torch.arange(3), torch.tensor(sections))
+    return positions.double().T[:, axis] * frequencies(d)
+
+
+def _broken_sectioned_angles(positions, sections, d):
+    """Angles [tokens, d/2] of M-RoPE with sections of pairs in a row.
+
+    ``positions`` [3, tokens] are time, height and width. The first ``sections[0]``
+    pairs turn by time, the next ``sections[1]`` by height, the others by width; the
+    frequencies are those of RoPE in a head of ``d`` features.
+    """
+    parts = [
+        position.double()[:, None] * frequencies(2 * pairs)
+        for position, pairs in zip(positions, sections, strict=True)
+    ]
+    return torch.cat(parts, -1)
+
+
+def symptom_of_sections(function):
+    """How far angles of a text, whose three positions are equal, are from RoPE's."""
+    positions = torch.arange(5).expand(3, 5)
+    angles = function(positions, [2, 3, 3], 16)
+    return (angles - torch.arange(5.0)[:, None] * frequencies(16)).abs().max().item()
+
+
+def _interleaved_sections(positions, sections, d):
+    axis = torch.arange(d // 2) % 3
+    return positions.double().T[:, axis] * frequencies(d)
+
+
+def _reversed_sections(positions, sections, d):
+    return sectioned_angles(positions.flip(0), sections, d)
+
+
+SECTIONS = Exercise(
+    name="repair-6",
+    title="Sections that restart",
+    kind="repair",
+    minutes=8,
+    lines=2,
+    statement=r"""
+A port of Qwen2-VL answers questions about pictures badly, and plain text as badly.
+In a plain text time, height and width of a token are equal, so M-RoPE must be RoPE; `symptom_of_sections` measures how far it is from it.
+Repair `sectioned_angles`.
+Which axis gets the slowest pairs?
+""",
+    hint=r"""
+There is one list of frequencies for the whole head. Which axis does each pair read?
+""",
+    cases=(
+        (torch.tensor([[1], [2], [3]]), [1, 1, 2], 8),
+        (torch.arange(15).reshape(3, 5), [2, 3, 3], 16),
+        (torch.tensor([[4, 4], [0, 1], [7, 2]]), [4, 2, 2], 16),
+    ),
+    solution=sectioned_angles,
+    misconceptions=(
+        Misconception(
+            "Frequencies that restart in each section",
+            "The code is as it was: each section has a list of its own, from 1 on. "
+            "The head has one list, which the sections share out.",
+            _broken_sectioned_angles,
+        ),
+        Misconception(
+            "Axes in turn, pair by pair",
+            "Interleaved sections are those of a later model. Here the pairs of an "
+            "axis stand in a row.",
+            _interleaved_sections,
+        ),
+        Misconception(
+            "Width first",
+            "The first section turns by time.",
+            _reversed_sections,
+        ),
+    ),
+    explanation=r"""
+The sections share out one list of frequencies, so a plain text, whose three positions are equal, gets exactly RoPE's angles.
+With a list for each section it does not, and the weights were trained with the one list.
+The last section, the width's, has the slowest pairs; time has the fastest, which is why later models deal the pairs out in turn.
+""",
+    repair=Repair(_broken_sectioned_angles, symptom_of_sections),
+)
+
+
+# repair-7: a head that is rotated in part
+
+
+def partly_rotated(x, positions, rotated):
+    """Rotate the first ``rotated`` of the features of ``x``, [tokens, d].
+
+    The other features stay. The rotated part is in the half layout, with the
+    frequencies of a head of ``rotated`` features and base 10,000.
+    """
+    angles = positions.double()[:, None] * frequencies(rotated)
+    return torch.cat((rotate(x[:, :rotated], angles), x[:, rotated:]), -1)
+
+
+def _broken_partly_rotated(x, positions, rotated):
+    """Rotate the first ``rotated`` of the features of ``x``, [tokens, d].
+
+    The other features stay. The rotated part is in the half layout, with the
+    frequencies of a head of ``rotated`` features and base 10,000.
+    """
+    own = frequencies(x.shape[1])[: rotated // 2]
+    angles = positions.double()[:, None] * own
+    return torch.cat((rotate(x[:, :rotated], angles), x[:, rotated:]), -1)
+
+
+def symptom_of_partial_width(function):
+    """How far the slowest rotated pair is from where it should be after 100 tokens."""
+    x = torch.eye(8)[1:2]  # the second feature, of the slowest of two pairs
+    return (function(x, torch.tensor([100]), 4)[0, 1] - math.cos(1.0)).abs().item()
+
+
+def _last_features(x, positions, rotated):
+    angles = positions.double()[:, None] * frequencies(rotated)
+    kept = x.shape[1] - rotated
+    return torch.cat((x[:, :kept], rotate(x[:, kept:], angles)), -1)
+
+
+def _pairs_of_the_head(x, positions, rotated):
+    full = torch.zeros(x.shape[1] // 2, dtype=torch.float64)
+    full[: rotated // 2] = frequencies(rotated)
+    return rotate(x, positions.double()[:, None] * full)
+
+
+PARTIAL = Exercise(
+    name="repair-7",
+    title="A quarter of a head",
+    kind="repair",
+    minutes=6,
+    lines=2,
+    statement=r"""
+A model rotates the first quarter of each head, as GPT-NeoX does.
+A port gives the right logits for the first tokens, and worse ones the longer the text is.
+Repair `partly_rotated`; `symptom_of_partial_width` must give 0 up to rounding.
+Are the broken code's slow pairs too slow or too fast?
+""",
+    hint=r"""
+Which width stands in the exponent of the frequencies?
+""",
+    cases=(
+        (torch.eye(4)[1:2], torch.tensor([10]), 4),
+        (_randn(3, 8), torch.tensor([0, 5, 900]), 4),
+        (_randn(2, 16), torch.tensor([7, 40]), 8),
+    ),
+    solution=partly_rotated,
+    misconceptions=(
+        Misconception(
+            "The exponent of the whole head",
+            "The code is as it was: the frequencies are those of a head as wide as "
+            "the rotated part.",
+            _broken_partly_rotated,
+        ),
+        Misconception(
+            "The last features rotated",
+            "It is the first features that are rotated.",
+            _last_features,
+        ),
+        Misconception(
+            "Pairs across the whole head",
+            "In the half layout feature p pairs with feature rotated/2 + p, within "
+            "the rotated part.",
+            _pairs_of_the_head,
+        ),
+    ),
+    tolerance=1e-5,
+    explanation=r"""
+With a part of $r$ features the frequencies are $b^{-2p/r}$ and not $b^{-2p/d}$: they reach down to nearly $1/b$.
+The broken code takes the first $r/2$ frequencies of the whole head, so its slow pairs are too fast, and the error of the angle grows with the offset; the first pair, with frequency 1, is right.
+Both conventions exist in published models, so a configuration's partial factor does not tell which: compare the frequencies.
+""",
+    repair=Repair(_broken_partly_rotated, symptom_of_partial_width),
+)
+
+
+# repair-8: layouts
+
+
+def to_half_layout(weight, heads):
+    """Reorder the rows of a projection from the interleaved to the half layout.
+
+    ``weight`` is [heads · d, d_model]. In each head features 2p and 2p + 1 were a pair;
+    afterwards features p and d/2 + p are.
+    """
+    d = len(weight) // heads
+    order = torch.cat((torch.arange(0, d, 2), torch.arange(1, d, 2)))
+    return weight.unflatten(0, (heads, d))[:, order].flatten(0, 1)
+
+
+def _broken_to_half_layout(weight, heads):
+    """Reorder the rows of a projection from the interleaved to the half layout.
+
+    ``weight`` is [heads · d, d_model]. In each head features 2p and 2p + 1 were a pair;
+    afterwards features p and d/2 + p are.
+    """
+    rows = len(weight)
+    order = torch.cat((torch.arange(0, rows, 2), torch.arange(1, rows, 2)))
+    return weight[order]
+
+
+def symptom_of_layout(function):
+    """How many rows of the first of two heads come from the second head."""
+    weight = torch.arange(8.0)[:, None]
+    return (function(weight, 2)[:4] >= 4).sum().item()
+
+
+def _back_to_interleaved(weight, heads):
+    d = len(weight) // heads
+    order = torch.arange(d).reshape(2, -1).T.flatten()
+    return weight.unflatten(0, (heads, d))[:, order].flatten(0, 1)
+
+
+def _halves_exchanged(weight, heads):
+    d = len(weight) // heads
+    half = to_half_layout(weight, heads).unflatten(0, (heads, d))
+    return half.roll(d // 2, 1).flatten(0, 1)
+
+
+LAYOUT = Exercise(
+    name="repair-8",
+    title="Weights for another layout",
+    kind="repair",
+    minutes=8,
+    lines=2,
+    statement=r"""
+A checkpoint is converted for a kernel with the half layout.
+With one head the converted model gives the same logits, with two it does not.
+Repair `to_half_layout`; `symptom_of_layout` must give 0.
+Which of the four projections q, k, v and o must be reordered?
+""",
+    hint=r"""
+A head's rows stay together: split them off first.
+""",
+    cases=(
+        (torch.arange(4.0)[:, None], 1),
+        (torch.arange(8.0)[:, None], 2),
+        (_randn(24, 5), 3),
+    ),
+    solution=to_half_layout,
+    misconceptions=(
+        Misconception(
+            "Rows of all heads reordered together",
+            "The code is as it was: it sorts even and odd rows of the whole matrix, "
+            "across heads.",
+            _broken_to_half_layout,
+        ),
+        Misconception(
+            "The other direction",
+            "This goes from the half layout to the interleaved one. For heads of four "
+            "features both are the same.",
+            _back_to_interleaved,
+        ),
+        Misconception(
+            "Odd features first",
+            "Feature 2p goes to p, feature 2p + 1 to d/2 + p.",
+            _halves_exchanged,
+        ),
+    ),
+    tolerance=0.0,
+    explanation=r"""
+The reordering is one of features within a head, and with one head there is nothing to mix.
+Only q and k are reordered, both alike, so that their inner products stay; v and o never meet a rotation, and stay as they are.
+Biases of q and k and their norms' weights, if the model has any, are reordered with them.
+""",
+    repair=Repair(_broken_to_half_layout, symptom_of_layout),
+)
+
+
+# repair-9: axes of a picture
+
+
+def grid_positions(width, height):
+    """Positions (x, y) [width · height, 2] of a picture's patches, row by row.
+
+    x is the column, from the left, y the row, from the top.
+    """
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    return torch.stack((x, y), -1).flatten(0, 1)
+
+
+def _broken_grid_positions(width, height):
+    """Positions (x, y) [width · height, 2] of a picture's patches, row by row.
+
+    x is the column, from the left, y the row, from the top.
+    """
+    x, y = torch.meshgrid(torch.arange(width), torch.arange(height), indexing="ij")
+    return torch.stack((x, y), -1).flatten(0, 1)
+
+
+def symptom_of_axes(function):
+    """How many columns lie between the first two patches, beyond the one of a row."""
+    first, second = function(3, 2)[:2]
+    return (second - first - torch.tensor([1, 0])).abs().sum().item()
+
+
+def _yx(width, height):
+    return grid_positions(width, height).flip(-1)
+
+
+AXES = Exercise(
+    name="repair-9",
+    title="Patches of a picture that is not square",
+    kind="repair",
+    minutes=5,
+    lines=2,
+    statement=r"""
+A vision model was tried on square pictures, with a small loss.
+On wide ones it fails.
+Repair `grid_positions`; `symptom_of_axes` must give 0.
+Why was the loss on square pictures small, though it was wrong there, too?
+""",
+    hint=r"""
+Patches come row by row: which of the two coordinates changes first?
+""",
+    cases=((2, 1), (3, 2), (2, 2), (1, 4)),
+    solution=grid_positions,
+    misconceptions=(
+        Misconception(
+            "Patches numbered column by column",
+            "The code is as it was: its second patch stands below the first.",
+            _broken_grid_positions,
+        ),
+        Misconception(
+            "Rows and columns exchanged",
+            "The first coordinate is x, the column.",
+            _yx,
+        ),
+        Misconception(
+            "Width and height exchanged",
+            "A row has `width` patches.",
+            lambda width, height: grid_positions(height, width),
+        ),
+    ),
+    explanation=r"""
+Patches come row by row, so x changes first.
+On a square the broken positions are the right ones mirrored at the diagonal: every picture is learned as its mirror image, which is a consistent world.
+On other pictures, or after loading weights that were trained with right positions, neighbors are torn apart.
+""",
+    repair=Repair(_broken_grid_positions, symptom_of_axes),
+)
+
+
+# repair-10: a decoding step
+
+
+def step_bias(cached, new, slope):
+    """ALiBi's bias [new, cached + new] of one head when ``new`` tokens are appended.
+
+    The new tokens follow ``cached`` earlier ones. Keys later than the query get
+    −infinity.
+    """
+    i = cached + torch.arange(new)[:, None]
+    j = torch.arange(cached + new)
+    return torch.where(j <= i, -slope * (i - j), -math.inf)
+
+
+def _broken_step_bias(cached, new, slope):
+    """ALiBi's bias [new, cached + new] of one head when ``new`` tokens are appended.
+
+    The new tokens follow ``cached`` earlier ones. Keys later than the query get
+    −infinity.
+    """
+    i = torch.arange(new)[:, None]
+    j = torch.arange(cached + new)
+    return torch.where(j <= i, -slope * (i - j), -math.inf)
+
+
+def symptom_of_step(function):
+    """How far the step's bias is from the last row of the whole text's."""
+    whole, step = function(0, 5, 0.5), function(4, 1, 0.5)
+    return (whole[-1:] - step).abs().max().item()
+
+
+def _one_too_far(cached, new, slope):
+    i = cached + 1 + torch.arange(new)[:, None]
+    j = torch.arange(cached + new)
+    return torch.where(j <= i, -slope * (i - j), -math.inf)
+
+
+def _all_as_the_last(cached, new, slope):
+    j = torch.arange(cached + new)
+    return (-slope * (cached + new - 1 - j)).expand(new, -1)
+
+
+STEP = Exercise(
+    name="repair-10",
+    title="One token more",
+    kind="repair",
+    minutes=6,
+    lines=3,
+    statement=r"""
+Reading a whole text gives the right loss; generating token by token gives nonsense.
+Repair `step_bias`; `symptom_of_step` must give 0.
+A learner's repair leaves out `cached` and aligns the mask at the lower right corner. Is this the same?
+""",
+    hint=r"""
+At which position does the first new token stand?
+""",
+    cases=((0, 2, 1.0), (3, 1, 0.5), (2, 3, 0.25)),
+    solution=step_bias,
+    misconceptions=(
+        Misconception(
+            "Queries counted from 0",
+            "The code is as it was: the first new token stands after the cached ones.",
+            _broken_step_bias,
+        ),
+        Misconception(
+            "One position too far",
+            "Positions count from 0, so after n cached tokens the next is at n.",
+            _one_too_far,
+        ),
+        Misconception(
+            "The last query's row for all",
+            "With several new tokens each has its own position and sees no later one.",
+            _all_as_the_last,
+        ),
+    ),
+    explanation=r"""
+The new queries stand at positions `cached`, `cached` + 1, …, and keys from 0 on.
+Aligning at the lower right corner is the same as long as the queries are the last tokens of the keys: $i = \text{keys} - \text{queries} + \text{row}$.
+It is not once the cache is padded at its end or has lost its oldest keys; a position that is passed along survives both.
+""",
+    repair=Repair(_broken_step_bias, symptom_of_step),
+)
+
+
+# repair-11: slopes of a part of the heads
+
+
+def slopes_of_rank(heads, rank, ranks):
+    """ALiBi's slopes of one rank's heads, [heads / ranks].
+
+    ``heads``, a power of two, are shared out over ``ranks`` devices in order; head h of
+    all, from 1, has the slope 2^(−8h/heads).
+    """
+    own = heads // ranks
+    h = 1 + rank * own + torch.arange(own, dtype=torch.float64)
+    return 2.0 ** (-8 * h / heads)
+
+
+def _broken_slopes_of_rank(heads, rank, ranks):
+    """ALiBi's slopes of one rank's heads, [heads / ranks].
+
+    ``heads``, a power of two, are shared out over ``ranks`` devices in order; head h of
+    all, from 1, has the slope 2^(−8h/heads).
+    """
+    own = heads // ranks
+    h = 1 + torch.arange(own, dtype=torch.float64)
+    return 2.0 ** (-8 * h / own)
+
+
+def symptom_of_slopes(function):
+    """How far the slopes of four ranks together are from those of one device."""
+    alone = function(8, 0, 1)
+    together = torch.cat([function(8, rank, 4) for rank in range(4)])
+    return (alone - together).abs().max().item()
+
+
+def _first_of_all(heads, rank, ranks):
+    return slopes_of_rank(heads, 0, ranks)
+
+
+def _every_other(heads, rank, ranks):
+    h = 1 + rank + ranks * torch.arange(heads // ranks, dtype=torch.float64)
+    return 2.0 ** (-8 * h / heads)
+
+
+SLOPES = Exercise(
+    name="repair-11",
+    title="Heads on four devices",
+    kind="repair",
+    minutes=6,
+    lines=2,
+    statement=r"""
+A model with ALiBi gives right answers on one device, and others on four, with the heads shared out over them.
+Repair `slopes_of_rank`; `symptom_of_slopes` must give 0.
+What would a model learn that was trained with the fault?
+""",
+    hint=r"""
+Which number does a rank's first head have among all heads?
+""",
+    cases=((2, 1, 2), (8, 0, 1), (8, 1, 4), (16, 3, 4)),
+    solution=slopes_of_rank,
+    misconceptions=(
+        Misconception(
+            "Slopes of a model that has only these heads",
+            "The code is as it was: every rank computes the slopes of `own` heads.",
+            _broken_slopes_of_rank,
+        ),
+        Misconception(
+            "Every rank has the first heads",
+            "The formula has the right number of heads now, but a rank's heads begin "
+            "at another one.",
+            _first_of_all,
+        ),
+        Misconception(
+            "Heads dealt out in turn",
+            "They are shared out in order: the first rank has the first heads.",
+            _every_other,
+        ),
+    ),
+    explanation=r"""
+A head's slope depends on its number among all heads and on the number of all heads; a rank knows neither unless it is told.
+Trained with the fault, a model would have only `heads / ranks` different slopes, each on every rank; it would learn to use them, and break on one device.
+So what counts is that training and use agree, and the number of devices should not be part of a model.
+""",
+    repair=Repair(_broken_slopes_of_rank, symptom_of_slopes),
+)
+
+
+# repair-12: T5's buckets
+
+
+def decoder_buckets(queries, keys, distance):
+    """Bucket [queries, keys] of T5's decoder where each distance has its own bucket.
+
+    The queries are the last tokens of the keys. The distance is query minus key; those
+    from ``distance`` on share one bucket, and keys later than the query have bucket 0.
+    """
+    i = keys - queries + torch.arange(queries)[:, None]
+    return (i - torch.arange(keys)).clamp(0, distance)
+
+
+def _broken_decoder_buckets(queries, keys, distance):
+    """Bucket [queries, keys] of T5's decoder where each distance has its own bucket.
+
+    The queries are the last tokens of the keys. The distance is query minus key; those
+    from ``distance`` on share one bucket, and keys later than the query have bucket 0.
+    """
+    i = keys - queries + torch.arange(queries)[:, None]
+    return (torch.arange(keys) - i).clamp(0, distance)
+
+
+def symptom_of_buckets(function):
+    """How many of the first five distances share the bucket of distance 0."""
+    return (function(1, 6, 8)[0, :5] == 0).sum().item()
+
+
+def _from_zero(queries, keys, distance):
+    i = torch.arange(queries)[:, None]
+    return (i - torch.arange(keys)).clamp(0, distance)
+
+
+def _absolute(queries, keys, distance):
+    i = keys - queries + torch.arange(queries)[:, None]
+    return (i - torch.arange(keys)).abs().clamp(max=distance)
+
+
+BUCKETS = Exercise(
+    name="repair-12",
+    title="Buckets of a decoder",
+    kind="repair",
+    minutes=5,
+    lines=2,
+    statement=r"""
+A decoder with T5's bias behaves as if it had no bias at all.
+Repair `decoder_buckets`; `symptom_of_buckets` must give 0.
+Would the fault show in an encoder, too?
+""",
+    hint=r"""
+What does T5's code call `relative_position`, and which sign does it have?
+""",
+    cases=((1, 2, 4), (1, 7, 4), (3, 5, 2)),
+    solution=decoder_buckets,
+    misconceptions=(
+        Misconception(
+            "Key minus query",
+            "The code is as it was: earlier keys have negative numbers, which are all "
+            "cut to 0.",
+            _broken_decoder_buckets,
+        ),
+        Misconception(
+            "Queries counted from 0",
+            "The queries are the last tokens of the keys.",
+            _from_zero,
+        ),
+        Misconception(
+            "Later keys as far as earlier ones",
+            "Keys later than the query have bucket 0. (The mask hides them, but their "
+            "gradient would change the buckets of earlier keys if it did not.)",
+            _absolute,
+        ),
+    ),
+    explanation=r"""
+T5's code calls key minus query the relative position and negates it; without this sign every earlier key falls into bucket 0, and one number for all keys leaves a softmax unchanged.
+In an encoder the fault would exchange the buckets of earlier and later keys.
+A model trained with it would be none the worse; one that is loaded would read every sentence backwards.
+""",
+    repair=Repair(_broken_decoder_buckets, symptom_of_buckets),
+)
+
+
+SHEET = Sheet(
+    title="Twelve layers to repair",
+    conventions=r"""
+Each function below runs, and is wrong.
+The cell after it measures a symptom, a number that should be 0 up to rounding; the check also tries cases that the symptom does not show.
+Change as little as you can: no repair takes more than three lines.
+`posedu.numpy` and `posedu.torch` may be used to find the fault, and the book's recipes to understand it.
+""",
+    exercises=(
+        *(PADDING, PACKING, STALE, PRECISION, BASE, SECTIONS),
+        *(PARTIAL, LAYOUT, AXES, STEP, SLOPES, BUCKETS),
+    ),
+)
