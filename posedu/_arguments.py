@@ -484,6 +484,7 @@ def require_seed(seed: int) -> int:
 
 
 SHORTEST = 1e-250  # positions stay below 2^53, and 2^53 / 1e-250 is finite
+LARGEST_TEMPERATURE = 2.0**127  # finite in float32
 
 
 def require_growth(
@@ -521,7 +522,18 @@ def require_growth(
             f"length must be at least {SHORTEST:.0e}, or positions divided by it are "
             f"not finite; got {length}"
         )
-    return require_not_negative("alpha", alpha), span
+    slope = require_not_negative("alpha", alpha)
+    logarithm = math.log1p(2**53 / span)
+    largest = LARGEST_TEMPERATURE / logarithm
+    if growth == "power":
+        largest = math.log(LARGEST_TEMPERATURE) / logarithm
+    if slope > largest:
+        raise ValueError(
+            f"alpha must be at most {largest:.2g} for growth={growth!r} and "
+            f"length={length}, or temperatures at positions below 2⁵³ are not finite "
+            f"in float32; got {alpha}"
+        )
+    return slope, span
 
 
 def require_far(

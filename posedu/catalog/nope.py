@@ -13,14 +13,14 @@ ENCODINGS = (
         file="nope",
         module="NoPE",
         variants=(
-            variant(factor=1.0),
-            variant(factor=1.2),
-            variant("heads", module={"factor": 1.6}, parameters="h"),
+            variant(temperature=1.0),
+            variant(temperature=1.2),
+            variant("heads", module={"temperature": 1.6}, parameters="h"),
         ),
         chapter="nope",
         lab="nope",
         parameters="0",
-        cost="none; with a factor, one product for each feature of a query",
+        cost="none; with a temperature, one product for each feature of a query",
         relative="needs no position: causal layers tell early from late tokens by the "
         "number of visible keys",
         bounded="yes: logits do not depend on positions",
@@ -30,7 +30,7 @@ ENCODINGS = (
             "SmolLM3 (every fourth layer)",
         ),
         special_cases=(
-            SpecialCase(ATTENTION, "the factor is 1", "eq-nope-plain"),
+            SpecialCase(ATTENTION, "the temperature is 1", "eq-nope-plain"),
             SpecialCase(
                 "alibi",
                 "a layer below has written positions into the vectors: then its "

@@ -76,7 +76,7 @@ class Tally:
         These three are arrays of equal shape, or numbers. ``implementations`` names the
         two compared implementations, ``what`` is ``"forward"`` for outputs,
         ``"gradient"`` or ``"parameters"`` for gradients to inputs or parameters.
-        ``tensor`` names the compared tensor, and is not stored.
+        ``tensor`` names the compared tensor, for a subclass that keeps errors by it.
         """
         where = (str(device), str(dtype).removeprefix("torch."))
         worst = self.worst.setdefault((implementations, what, *where), [0, 0.0, 0.0])

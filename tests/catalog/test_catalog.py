@@ -96,6 +96,24 @@ def reference(encoding, variant, d, heads):
     return attend(q, k, v, implementation(**keywords), **options)
 
 
+@pytest.mark.usefixtures("unchecked")
+@variants_of("hooks", "layers")
+def test_wrong_options_are_refused_when_hooks_are_made(encoding, variant):
+    """And not only when attention calls the hooks."""
+    implementation = encoding.implementation("numpy")
+    module = make(encoding, variant, 8)
+    given = arrays(module) | encoding.keywords(variant, d=8, heads=HEADS)
+    implementation(**given)
+    parameters = inspect.signature(implementation).parameters.values()
+    options = {p.name: p.default for p in parameters} | given
+    if options.get("rows") == "paper" or options.get("relative", ()) is None:
+        del options["distance"]  # the end of a scale that the variant does not have
+    for name, option in options.items():
+        if isinstance(option, str | float | int):
+            with pytest.raises((TypeError, ValueError)):
+                implementation(**given | {name: [option]})
+
+
 @variants_of("features")
 def test_three_implementations_take_each_variant_and_agree(encoding, variant):
     d = 2 * encoding.divisor(variant)

@@ -140,6 +140,9 @@ def test_without_the_book_s_tools_its_tests_are_left_out_and_the_others_run(
     oracles = [path.stem for path in (ROOT / "tests/oracles").glob("*.py")]
     commands = {"run": {"coverage"}} | {name: {"transformers"} for name in oracles}
     commands["timm_models"] = {"timm"}
+    commands["library_code"] = {
+        *("rotary_embedding_torch", "torchdiffeq", "torchscale", "x_transformers")
+    }
     known = (
         installed
         | {*sys.stdlib_module_names}

@@ -117,6 +117,8 @@ def fire(
         if require_choice("activation", activation, FIREActivation) != "relu"
         else 0
     )
+    require_choice("later", later, FIRELaterKeys)
+    require_not_negative("eps", eps)
     threshold = require_positive("threshold", threshold)
     w_1, b_1 = require_floats("hidden_weight", hidden_weight), hidden_bias
     w_2, b_2 = require_floats("out_weight", out_weight), out_bias

@@ -106,6 +106,7 @@ def t5(
     require_choice("scale", scale, T5Scale)
     if table.ndim != 2:
         raise ValueError(f"table must be [heads, buckets], got {list(table.shape)}")
+    require_buckets(table.shape[1], distance, bidirectional)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         bucket = t5_buckets(

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from posedu._arguments import TUPEFirstToken, require_choice
+from posedu._arguments import TUPEFirstToken, require_buckets, require_choice
 from posedu.numpy._arrays import require_floats
 from posedu.numpy._normalization import layer_norm
 from posedu.numpy.attention import Hooks, Tokens
@@ -85,6 +85,13 @@ def tupe(
             "first is for first_token='numbers' and needed there, got "
             f"first_token={first_token!r} and first={first}"
         )
+    if relative is not None:
+        relative = require_floats("relative", relative)
+        if relative.ndim != 2:
+            raise ValueError(
+                f"relative must be [heads, buckets], got shape {list(relative.shape)}"
+            )
+        require_buckets(relative.shape[-1] - has_row, distance, True)
     p = layer_norm(p, norm_weight, norm_bias, EPSILON)
     of_queries = project(p, "query", query_weight, query_bias)
     of_keys = project(p, "key", key_weight, key_bias)

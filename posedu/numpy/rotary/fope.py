@@ -8,6 +8,7 @@ from jaxtyping import Float
 from posedu._arguments import (
     FoPEPadding,
     Layout,
+    require_base,
     require_bool,
     require_choice,
     require_dimension,
@@ -304,6 +305,11 @@ def fope_offset(
     by √d. Arguments and errors are those of :func:`fope_scores`. Equation
     ``def-fope-offset``.
     """
+    require_choice("layout", layout, Layout)
+    require_choice("padding", padding, FoPEPadding)
+    require_bool("normalize", normalize)
+    require_base(base)
+    require_dimension("length", length, 1)
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         scores = fope_scores(

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Num
 
-from posedu._arguments import FarOffsets, GroupJoin, Layout, require_choice, require_far
+from posedu._arguments import (
+    FarOffsets,
+    GroupJoin,
+    Layout,
+    require_base,
+    require_choice,
+    require_far,
+)
 from posedu.numpy._arrays import Positions, require_positions
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
@@ -115,10 +122,11 @@ def self_extend(
     Raises
     ------
     TypeError, ValueError
-        As :func:`extended_offsets`; an unknown ``layout``.
+        As :func:`extended_offsets`; an unknown ``layout``, a ``base`` not above 1.
     """
     require_far(far, window, group, chunk, join)
     require_choice("layout", layout, Layout)
+    require_base(base)
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         offsets = extended_offsets(

@@ -3,7 +3,14 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import Layout, RotatedEnd, require_choice, require_rotary_dim
+from posedu._arguments import (
+    Layout,
+    RotatedEnd,
+    require_base,
+    require_choice,
+    require_dimension,
+    require_rotary_dim,
+)
 from posedu.numpy._arrays import require_numbers
 from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.rope import rope
@@ -49,6 +56,10 @@ def value_rotation(
         As :func:`posedu.numpy.rotary.rope`; unknown ``rotated``.
     """
     require_choice("rotated", rotated, RotatedEnd)
+    require_choice("layout", layout, Layout)
+    require_base(base)
+    if rotary_dim is not None:
+        require_dimension("rotary_dim", rotary_dim)
 
     def rotate(x: Array, positions: Array) -> Float[Array, "heads tokens d"]:
         at = require_numbers(positions)

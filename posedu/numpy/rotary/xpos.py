@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import Layout, require_decay
+from posedu._arguments import Layout, require_base, require_choice, require_decay
 from posedu.numpy._arrays import require_numbers
 from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.rope import pairs, rope
@@ -64,6 +64,8 @@ def xpos(
         ``center`` that is not finite; positions so far from it that a power is no
         float64 or has lost digits.
     """
+    require_choice("layout", layout, Layout)
+    require_base(base)
     require_decay(gamma, scale_base, center)
 
     def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:

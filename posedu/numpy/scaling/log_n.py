@@ -1,5 +1,7 @@
 """Log-n temperature: a factor of the queries that grows with their position."""
 
+from functools import partial
+
 import numpy as np
 from jaxtyping import Float
 
@@ -46,7 +48,8 @@ def log_n_temperature(
     growth, index_from
         See above; ``index_from`` is 0 or 1.
     alpha, length
-        α, not negative, and L, above 0; for every growth but "learned".
+        α, not negative, and L, above 0; for every growth but "learned". α must be so
+        small that temperatures at positions below 2⁵³ are finite in float32.
     slope, offset
         s and b of "learned", one for each head.
 
@@ -104,19 +107,19 @@ def log_n(
 
     Arguments, errors and sources as :func:`log_n_temperature`. Equation ``def-log-n``.
     """
-    _require_both(slope, offset)
-    require_growth(growth, alpha, length, index_from, slope is not None)
+    temperature = partial(
+        log_n_temperature,
+        growth=growth,
+        index_from=index_from,
+        alpha=alpha,
+        length=length,
+        slope=slope,
+        offset=offset,
+    )
+    temperature(np.zeros(1))  # Raises for parameters that do not fit.
 
     def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
-        tau = log_n_temperature(
-            positions,
-            growth=growth,
-            index_from=index_from,
-            alpha=alpha,
-            length=length,
-            slope=slope,
-            offset=offset,
-        )
+        tau = temperature(positions)
         if tau.ndim > 1 and len(tau) != len(q):
             raise ValueError(f"slope must be [{len(q)}], one for each head of q")
         return tau[..., None] * q, k

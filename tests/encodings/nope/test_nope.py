@@ -1,4 +1,4 @@
-"""NoPE: the factor on every route, the order that remains, errors."""
+"""NoPE: the temperature on every route, the order that remains, errors."""
 
 import numpy as np
 import pytest
@@ -25,43 +25,43 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def heads_of(factors):
-    """A module whose trained factors are these."""
-    module = NoPE(heads=len(factors)).double()
+def heads_of(temperatures):
+    """A module whose trained temperatures are these."""
+    module = NoPE(heads=len(temperatures)).double()
     with torch.no_grad():
-        module.factor.copy_(torch.tensor(factors, dtype=DOUBLE))
+        module.temperature.copy_(torch.tensor(temperatures, dtype=DOUBLE))
     return module
 
 
-def by_hand(q, k, v, factors, mask):
-    """softmax(λ q · k) v, one query at a time; λ √d is the factor."""
+def by_hand(q, k, v, temperatures, mask):
+    """softmax(λ q · k) v, one query at a time; λ √d is the temperature."""
     out = np.zeros_like(v)
     for h, i in np.ndindex(q.shape[:2]):
         seen = np.flatnonzero(mask[i])
-        scores = factors[h] * k[h, seen] @ q[h, i] / np.sqrt(q.shape[2])
+        scores = temperatures[h] * k[h, seen] @ q[h, i] / np.sqrt(q.shape[2])
         a = np.exp(scores - scores.max())
         out[h, i] = a / a.sum() @ v[h, seen]
     return out
 
 
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("factors", [(1.0, 1.0), (1.6, 0.25), (-0.5, 3.0)])
-def test_every_implementation_is_the_published_formula(factors, causal):
+@pytest.mark.parametrize("temperatures", [(1.0, 1.0), (1.6, 0.25), (-0.5, 3.0)])
+def test_every_implementation_is_the_published_formula(temperatures, causal):
     """Up to 24 roundings of logits below 20: 1e-13 is more."""
     q, k, v = normal(3, 2, 6, 4)
     mask = causal_mask(6) if causal else np.ones((6, 6), bool)
-    expected = by_hand(q, k, v, factors, mask)
-    hooks = nope(factor=np.array(factors))
+    expected = by_hand(q, k, v, temperatures, mask)
+    hooks = nope(temperature=np.array(temperatures))
     found = attend_reference(q, k, v, hooks, causal=causal)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
     tensors = [torch.tensor(t)[None] for t in (q, k, v)]
     for route in ("eager", "sdpa", "flex"):
         with torch.no_grad():
-            fast = attend(*tensors, heads_of(factors), causal=causal, route=route)
+            fast = attend(*tensors, heads_of(temperatures), causal=causal, route=route)
         np.testing.assert_allclose(fast[0].numpy(), expected, rtol=0, atol=1e-13)
 
 
-def test_a_factor_of_one_is_plain_attention_to_the_last_bit():
+def test_a_temperature_of_one_is_plain_attention_to_the_last_bit():
     q, k, v = normal(3, 2, 6, 4)
     plain = attend_reference(q, k, v, NO_HOOKS)
     assert (attend_reference(q, k, v, nope()) == plain).all()
@@ -71,43 +71,43 @@ def test_a_factor_of_one_is_plain_attention_to_the_last_bit():
     assert [*NoPE().parameters()] == []
 
 
-@pytest.mark.parametrize("factor", [0.0, 1.2, 2.0])
-def test_one_factor_is_the_same_for_all_heads(factor):
+@pytest.mark.parametrize("temperature", [0.0, 1.2, 2.0])
+def test_one_temperature_is_the_same_for_all_heads(temperature):
     q, k, v = normal(3, 3, 5, 4)
-    one = attend_reference(q, k, v, nope(factor=factor))
-    each = attend_reference(q, k, v, nope(factor=np.full(3, factor)))
+    one = attend_reference(q, k, v, nope(temperature=temperature))
+    each = attend_reference(q, k, v, nope(temperature=np.full(3, temperature)))
     assert (one == each).all()
     tensors = [torch.tensor(t)[None] for t in (q, k, v)]
-    fast = attend(*tensors, NoPE(factor))
+    fast = attend(*tensors, NoPE(temperature))
     np.testing.assert_allclose(fast[0].numpy(), one, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2])
-def test_heads_that_share_keys_keep_factors_of_their_own(kv_heads):
+def test_heads_that_share_keys_keep_temperatures_of_their_own(kv_heads):
     q, k, v = normal(4, 5, 4), *normal(2, kv_heads, 5, 4, seed=1)
-    factors = (0.5, 1.0, 1.5, 2.5)
+    temperatures = (0.5, 1.0, 1.5, 2.5)
     k_each, v_each = (t.repeat(4 // kv_heads, 0) for t in (k, v))
-    expected = by_hand(q, k_each, v_each, factors, causal_mask(5))
-    found = attend_reference(q, k, v, nope(factor=np.array(factors)))
+    expected = by_hand(q, k_each, v_each, temperatures, causal_mask(5))
+    found = attend_reference(q, k, v, nope(temperature=np.array(temperatures)))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
-    fast = attend(*(torch.tensor(t)[None] for t in (q, k, v)), heads_of(factors))
+    fast = attend(*(torch.tensor(t)[None] for t in (q, k, v)), heads_of(temperatures))
     np.testing.assert_allclose(fast.detach()[0], expected, rtol=0, atol=1e-13)
 
 
-def test_the_published_model_trains_704_factors():
+def test_the_published_model_trains_704_temperatures():
     """22 layers of 32 heads of 64 features, each from 1.6 on."""
     layer = NoPE(1.6, heads=32)
     assert 22 * sum(p.numel() for p in layer.parameters()) == 704
-    assert layer.factor.unique().tolist() == [torch.tensor(1.6).item()]
+    assert layer.temperature.unique().tolist() == [torch.tensor(1.6).item()]
 
 
-def test_the_gradient_of_a_factor_is_that_of_its_scores():
+def test_the_gradient_of_a_temperature_is_that_of_its_scores():
     """∂ out / ∂ f = Σ a (s − s̄) v, for s the scores at f = 1."""
     q, k, v = normal(3, 2, 6, 4)
     module = heads_of((1.6, 0.7))
     out = attend(*(torch.tensor(t)[None] for t in (q, k, v)), module, causal=False)
-    (found,) = torch.autograd.grad(out.sum(), module.factor)
-    taken = steps(q, k, v, nope(factor=module.factor.detach().numpy()))
+    (found,) = torch.autograd.grad(out.sum(), module.temperature)
+    taken = steps(q, k, v, nope(temperature=module.temperature.detach().numpy()))
     s = q @ k.swapaxes(1, 2) / 2
     mean = (taken.weights * s).sum(-1, keepdims=True)
     expected = ((taken.weights * (s - mean)) @ v).sum((1, 2))
@@ -115,11 +115,11 @@ def test_the_gradient_of_a_factor_is_that_of_its_scores():
 
 
 @given(st.permutations(range(5)), st.floats(-3, 3))
-def test_the_last_output_of_one_causal_layer_knows_no_order(order, factor):
-    """Whatever the factor; 1e-13 is a hundred roundings of numbers below four."""
+def test_the_last_output_of_one_causal_layer_knows_no_order(order, temperature):
+    """Whatever the temperature; 1e-13 is a hundred roundings of numbers below four."""
     q, k, v = normal(3, 1, 6, 4)
     order = [*order, 5]
-    hooks = nope(factor=factor)
+    hooks = nope(temperature=temperature)
     left = attend_reference(q, k, v, hooks)[:, -1]
     moved = (t[:, order] for t in (q, k, v))
     right = attend_reference(*moved, hooks)[:, -1]
@@ -160,36 +160,36 @@ def test_the_output_has_the_dtype_of_the_queries(dtype):
 @pytest.mark.parametrize("tokens", [0, 1])
 def test_no_token_and_one_token(tokens):
     q = normal(2, tokens, 4)
-    assert attend_reference(q, q, q, nope(factor=np.ones(2))).shape == q.shape
+    assert attend_reference(q, q, q, nope(temperature=np.ones(2))).shape == q.shape
     one = torch.tensor(q)[None]
     torch.testing.assert_close(attend(one, one, one, heads_of((2.0, 3.0))), one)
 
 
-def test_the_symbolic_implementation_has_one_factor_or_one_for_each_head():
+def test_the_symbolic_implementation_has_one_temperature_or_one_for_each_head():
     f, g = sp.symbols("f g")
     q = [sp.Matrix([[1, 2], [3, 5]])] * 2
-    for factor, own in ((f, (f, f)), ((f, g), (f, g)), (sp.Matrix([f, g]), (f, g))):
-        turned, k = symbolic_nope(factor=factor).rotate(tuple(q), tuple(q), (0, 1))
+    for tau, own in ((f, (f, f)), ((f, g), (f, g)), (sp.Matrix([f, g]), (f, g))):
+        turned, k = symbolic_nope(temperature=tau).rotate(tuple(q), tuple(q), (0, 1))
         assert turned == tuple(a * m for a, m in zip(own, q, strict=True))
         assert k == tuple(q)
     assert attend_exactly(q, q, q, symbolic_nope()) == attend_exactly(q, q, q)
 
 
-def attending(factor, heads=2):
+def attending(temperature, heads=2):
     q = normal(heads, 3, 4)
-    return lambda: attend_reference(q, q, q, nope(factor=factor))
+    return lambda: attend_reference(q, q, q, nope(temperature=temperature))
 
 
-def exactly(factor):
+def exactly(temperature):
     q = [sp.eye(2)] * 2
-    return lambda: attend_exactly(q, q, q, symbolic_nope(factor=factor))
+    return lambda: attend_exactly(q, q, q, symbolic_nope(temperature=temperature))
 
 
 BAD = {
-    "text": (attending("1"), TypeError, "factor must be a number, got '1'"),
-    "yes": (attending(True), TypeError, "factor must be a number, got True"),
-    "infinite": (attending(np.inf), ValueError, "factor must be finite, got inf"),
-    "integers": (attending(np.ones(2, int)), TypeError, "factor must hold floats"),
+    "text": (attending("1"), TypeError, "temperature must be a number, got '1'"),
+    "yes": (attending(True), TypeError, "temperature must be a number, got True"),
+    "infinite": (attending(np.inf), ValueError, "temperature must be finite, got inf"),
+    "integers": (attending(np.ones(2, int)), TypeError, "temperature must hold floats"),
     "a square": (
         attending(np.ones((2, 1))),
         ValueError,
@@ -200,14 +200,18 @@ BAD = {
     "other heads": (attending(np.ones(3)), ValueError, "3 heads, q has 2"),
     "no symbols": (exactly([]), ValueError, "one for each head, got none"),
     "symbols of more": (exactly([1, 2, 3]), ValueError, "has 3 heads, q has 2"),
-    "symbols as text": (exactly("f"), TypeError, "factor must be a number or an"),
-    "module": (lambda: NoPE("1"), TypeError, "factor must be a number, got '1'"),
-    "module's": (lambda: NoPE(np.nan), ValueError, "factor must be finite, got nan"),
+    "symbols as text": (exactly("f"), TypeError, "temperature must be a number or an"),
+    "module": (lambda: NoPE("1"), TypeError, "temperature must be a number, got '1'"),
+    "module's": (
+        lambda: NoPE(np.nan),
+        ValueError,
+        "temperature must be finite, got nan",
+    ),
     "heads": (lambda: NoPE(heads=0), ValueError, "heads must be a positive"),
     "too large": (
         lambda: NoPE(1e300, heads=2),
         ValueError,
-        "factor must be finite in torch.float32, got 1e",
+        "temperature must be finite in torch.float32, got 1e",
     ),
     "layer": (
         lambda: Attention(8, 4, encoding=NoPE(heads=2)),
@@ -231,5 +235,5 @@ def test_bad_input_is_refused(name):
 
 
 def test_a_module_says_what_it_is():
-    assert repr(NoPE(1.2)) == "NoPE(factor=1.2)"
+    assert repr(NoPE(1.2)) == "NoPE(temperature=1.2)"
     assert repr(NoPE(heads=4)) == "NoPE(heads=4)"

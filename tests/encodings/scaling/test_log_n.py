@@ -278,6 +278,29 @@ def test_what_is_no_temperature_is_refused(case, unchecked):
         call()
 
 
+@pytest.mark.parametrize("alpha", [1e300, 3.1])
+def test_an_alpha_by_which_temperatures_overflow_is_refused(alpha, unchecked):
+    """The temperature was infinite, without a word."""
+    options = {"growth": "power", "index_from": 1, "alpha": alpha, "length": 2048.0}
+    for make in (log_n, LogN):
+        with pytest.raises(ValueError, match="alpha must be at most 3 for growth='po"):
+            make(**options)
+    with pytest.raises(ValueError, match="alpha must be at most 3 for growth='power'"):
+        log_n_temperature(np.arange(3), **options)
+    with pytest.raises(ValueError, match=r"alpha must be at most 5.8e\+36 for growth="):
+        LogN(**options | {"growth": "steps", "alpha": 1e300})
+
+
+def test_the_largest_alpha_gives_finite_temperatures_at_every_exact_position():
+    at = np.array([0, 4096, 2**53 - 1])
+    for growth, alpha in ("power", 3.02), ("steps", 5.8e36), ("floor", 5.8e36):
+        options = {"growth": growth, "index_from": 1, "alpha": alpha, "length": 2048.0}
+        assert np.isfinite(log_n_temperature(at, **options)).all()
+        q = torch.full((1, 1, 3, 2), 1.0)
+        hot, _ = LogN(**options).rotate(q, q, torch.tensor(at))
+        assert hot.isfinite().all()
+
+
 @pytest.mark.parametrize("length", [1e-320, 1e-300])
 def test_a_length_by_which_positions_overflow_is_refused(length, unchecked):
     """Position / length was infinite, and the logits were not numbers."""

@@ -41,15 +41,22 @@ def book(tmp_path):
         "_config.yml": "execute: {exclude_patterns: [left]}",
         "requirements.txt": "",
         "posedu/__init__.py": "",
-        "posedu/one.py": "from posedu import shared",
+        "posedu/one.py": "from posedu import shared\ntable = 'table.json'",
+        "posedu/one.js": "",
+        "posedu/two.js": "",
+        "posedu/table.json": "{}",
         "posedu/two.py": "from posedu.shared import x",
         "posedu/shared.py": "x = 1",
         "posedu/nobody.py": "",
         "book/data/numbers.json": "{}",
+        "tests/oracles/library.json": "{}",
+        "tests/oracles/unused.json": "{}",
         "index.md": "# Home",
         "first.md": PAGE.format(name="first", imports="import posedu.one", code=""),
         "second.md": PAGE.format(
-            name="second", imports="from posedu.two import x", code="'numbers.json'"
+            name="second",
+            imports="from posedu.two import x",
+            code="'numbers.json'; '../tests/oracles/library.json'",
         ),
         "left.md": PAGE.format(name="left", imports="pass", code="raise ValueError"),
     }
@@ -79,8 +86,13 @@ def test_only_pages_whose_own_imports_or_data_changed_run_again(book):
     assert change("posedu/one.py") == [2, 1, 0]
     assert change("posedu/shared.py") == [3, 2, 0]
     assert change("book/data/numbers.json") == [3, 3, 0]
-    assert change("requirements.txt") == [4, 4, 0]
-    assert change("posedu/__init__.py") == [5, 5, 0]
+    assert change("tests/oracles/unused.json") == [3, 3, 0]
+    assert change("tests/oracles/library.json") == [3, 4, 0]
+    assert change("posedu/one.js") == [4, 4, 0]
+    assert change("posedu/two.js") == [4, 5, 0]
+    assert change("posedu/table.json") == [5, 5, 0]
+    assert change("requirements.txt") == [6, 6, 0]
+    assert change("posedu/__init__.py") == [7, 7, 0]
 
 
 def test_a_page_whose_displays_changed_is_checked_again(book):

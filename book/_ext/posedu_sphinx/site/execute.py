@@ -35,6 +35,11 @@ from posedu_sphinx.site.kernels import kernel_managers, shared_imports
 
 # Packages whose modules the catalog's records import by name.
 IMPLEMENTATIONS = ("posedu.numpy", "posedu.sympy", "posedu.torch")
+# Files that cells and modules of posedu read.
+DATA = (
+    *("book/data/*", "tests/oracles/*.json", "tests/oracles/*.gz"),
+    *("posedu/**/*.json", "posedu/**/*.toml", "posedu/**/*.js", "posedu/**/*.css"),
+)
 TIMEOUT = 600  # seconds for a cell
 SLOWEST = 10  # pages that are listed
 DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
@@ -178,9 +183,7 @@ def fingerprint(path: Path, notebook, root=ROOT) -> str:
     """
     code = _code(notebook)
     used = [root / "requirements.txt", *modules_of(code, root)]
-    texts = [code, *(p.read_text(encoding="utf-8") for p in used)]
-    data = sorted((root / "book" / "data").glob("*"))
-    used += [p for p in data if any(p.name in text for text in texts)]
+    used += _data_of(code, used, root)
     digest = hashlib.sha256(sys.version.encode())
     for display in DISPLAY.findall(path.read_text(encoding="utf-8")):
         digest.update(display.encode() + b"\0")
@@ -188,6 +191,21 @@ def fingerprint(path: Path, notebook, root=ROOT) -> str:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def _data_of(code: str, modules: list[Path], root: Path) -> list[Path]:
+    """Return the data files that a page reads, directly or by its modules.
+
+    They are files of ``DATA`` that are named in ``code`` or in a module's text, and
+    those that are named like a module in their folder, as the script of an explorable.
+    """
+    texts = [code, *(path.read_text(encoding="utf-8") for path in modules)]
+    files = {path for pattern in DATA for path in root.glob(pattern)}
+    return sorted(
+        path
+        for path in files
+        if path.with_suffix(".py") in modules or any(path.name in t for t in texts)
+    )
 
 
 def modules_of(code: str, root=ROOT) -> list[Path]:
