@@ -16,7 +16,7 @@ from posedu.book.exercises.records import Exercise
 @check_types
 @dataclass
 class Entry:
-    """What a learner has done in one exercise.
+    """Record of what a learner has done in one exercise.
 
     ``status`` is that of the last check, ``prediction`` the predicted number, and
     ``source`` the code of the last checked function; each may be missing.

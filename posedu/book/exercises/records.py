@@ -64,7 +64,7 @@ class Prediction:
 @check_types
 @dataclass(frozen=True)
 class Hunt:
-    """What a "find the input" exercise hunts: an input on which a function is wrong.
+    """Hunt for an input on which a function is wrong, in a "find the input" exercise.
 
     ``wrong`` is the colleague's function, whose code the learner sees; ``right`` does
     what it should do. Both agree on ``tested``, the inputs (tuples of arguments) that

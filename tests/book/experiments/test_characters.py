@@ -317,7 +317,7 @@ def test_controls_differ_in_what_their_titles_say():
 
 
 def test_t5_starts_as_its_code_draws_it():
-    """Queries smaller by √d than those of T5 here; a table of deviation d_model^(−½)."""
+    """Queries smaller by √d than here, a table of deviation d_model^(−½)."""
     ours, theirs = (
         [b.attention for b in model_of(name).trunk.blocks]
         for name in ("t5", "t5-drawn")

@@ -116,7 +116,7 @@ def test_it_is_asked_as_trained_and_by_each_method(monkeypatch):
 
 @pytest.mark.parametrize("name", TEMPERATURES)
 def test_temperatures_are_those_of_the_reference(name):
-    """As shipped, with the training length in place of theirs."""
+    """The training length stands in place of the shipped one."""
     growth, index_from = {
         "log-n": ("floor", 1),
         "llama4": ("steps", 1),

@@ -53,7 +53,8 @@ def test_a_part_is_the_step_from_one_change_to_the_next(result):
         ("0.250 ± 0.000", "0.500 ± 0.000", "1.250 ± 0.000")
     }
     assert rows[0][1] == "2.200 ± 0.248"
-    assert rows[-1][0] == "base 25, 0 of 16 unturned"
+    assert rows[0][0] == "base 10,000, 10 of 16 unturned"
+    assert rows[-1][0] == "base 24.7, 0 of 16 unturned"
     assert results.lost(result, "rope", 4) == pytest.approx([2.0] * 3)
 
 

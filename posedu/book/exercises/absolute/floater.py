@@ -6,7 +6,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # floater-1: the factor of a step
 
@@ -14,7 +22,7 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 def factor(z):
     """Factor by which a classical Runge–Kutta step on p' = λ p multiplies p.
 
-    The factor is an expanded polynomial of z = λ s, s being the step.
+    The factor is a polynomial of z = λ s, s being the step.
     """
     a = z
     b = z * (1 + a / 2)
@@ -33,7 +41,7 @@ FACTOR = Exercise(
     lines=5,
     statement=r"""
 On paper: one step of length $s$ of the classical Runge–Kutta method on $p' = \lambda p$ multiplies $p$ by a polynomial of $z = \lambda s$.
-Return the polynomial, expanded, as a SymPy expression of `z`, which is a symbol or a number.
+Return the polynomial as a SymPy expression of `z`, which is a symbol or a number.
 Of which series are these the first terms?
 """,
     hint=r"""
@@ -154,6 +162,12 @@ The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
             lambda answer, z: answer(sp.Integer(1)) == sp.Rational(65, 24),
         ),
     ),
+    explanation=r"""
+With $p = 1$ the slopes, times $s$, are $a = z$, $b = z (1 + a/2) = z + \frac{z^2}2$, $c = z (1 + b/2) = z + \frac{z^2}2 + \frac{z^3}4$ and $d = z (1 + c) = z + z^2 + \frac{z^3}2 + \frac{z^4}4$.
+The step leads to $1 + \frac16 (a + 2b + 2c + d) = 1 + z + \frac{z^2}2 + \frac{z^3}6 + \frac{z^4}{24}$.
+These are the first five terms of the series of $e^z$, the factor of the exact solution; the first term left out, $\frac{z^5}{120}$, is the error of one step to leading order.
+The 3/8 rule has the same factor, so the two methods agree on every field $h(t, p) = M p$, and both have order four, by {prf:ref}`the theorem on the tableaux <thm-floater-order>`.
+""",
 )
 
 
@@ -286,6 +300,11 @@ The slope of $\sin(\omega\, t / \Delta)$ is a multiple of its partner, the cosin
             ),
         ),
     ),
+    explanation=r"""
+At the time $t = i\, \Delta$ the angle of a pair is $\omega t/\Delta$, so the slope of its sine is $\frac\omega\Delta$ times its cosine, and the slope of its cosine is $-\frac\omega\Delta$ times its sine.
+$M + M^\top$ is zero: $M$ is skew, so the derivative of $\lVert p \rVert^2$, which is $2\, p^\top M p$, is zero and all vectors of the flow have the same length.
+With $\Delta = 1$ this is {prf:ref}`the theorem that the sinusoid solves a linear ODE <thm-floater-sinusoid>`.
+""",
 )
 
 
@@ -460,6 +479,12 @@ Each slope is taken at a time of its own, and at `p` plus `s` times a weighted s
             ),
         ),
     ),
+    explanation=r"""
+Each slope is taken at its own time, and at `p` plus `s` times the weighted sum of the slopes before; the weights then average the four slopes.
+On $h = A p$ both methods give the same result, since their factors are the same polynomial of $A s$; on $h = t^3 b$ both are exact, since both integrate polynomials of degree three without error.
+They differ where both parts are there: for the first case ($A$ and $b$ with one feature) by $1.8 \cdot 10^{-4}$.
+By {prf:ref}`the theorem on the tableaux <thm-floater-order>` both have order four, so they differ at most in terms of order $s^5$, as on nonlinear fields.
+""",
 )
 
 
@@ -600,6 +625,12 @@ A position below 0 is approached from 0, so its whole steps are rounded towards 
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+`np.trunc` rounds towards 0, so $-0.75$ with two steps per position, which is $-1.5$ steps, is one whole step backwards and half a step more backwards.
+With these places the vector of a position depends on this position alone.
+If the steps were laid out between the positions that happen to be asked for, the vector of a position would change with the other positions in the call, up to the solver's error, and a cached key would not agree with the same key computed with the whole text.
+""",
 )
 
 
@@ -653,6 +684,7 @@ FIELD = Exercise(
     statement=r"""
 Return $h(t, p)$ of the released code for states `p`, `[states, width]`: a linear layer, ReLUs, a linear layer.
 Both layers read the time `t`, a number, as one more input after their features: `inner` and `outer` are `[width, width + 1]`.
+Keep the dtype of `p`, also for the time.
 With which biases is $h$ linear in $p$ for all values that the sinusoidal encoding takes?
 """,
     hint=r"""
@@ -662,6 +694,7 @@ In both layers, append a column that holds `t` for each state to the features.
         _tensors(2.0, 1, 2, 1),
         _tensors(-1.0, 3, 4, 10),
         _tensors(0.5, 6, 3, 20),
+        _tensors(1000.1, 2, 3, 30),
     ),
     solution=field,
     misconceptions=(
@@ -736,6 +769,12 @@ In both layers, append a column that holds `t` for each state to the features.
             ),
         ),
     ),
+    explanation=r"""
+The features get one more column, the time, before each of the two linear layers, and the time is made in the dtype of `p`: in float32 a time such as 1000.1 would be off by $2 \cdot 10^{-5}$.
+$h$ is linear in $p$ wherever no ReLU cuts off, if the outer bias cancels what the inner bias adds.
+With the identity as inner weights and $V$ as outer weights, without time weights, an inner bias of at least 1 in each unit keeps all units active, because no feature of the encoding is below $-1$; the outer bias must be $-V$ times the inner one.
+{prf:ref}`The theorem on the released field <thm-floater-raised>` takes the inner bias 2.
+""",
 )
 
 
@@ -743,7 +782,7 @@ In both layers, append a column that holds `t` for each state to the features.
 
 
 def steps_needed(position, omega, tolerance):
-    """Fewest solver steps per position that keep an angle accurate, an int.
+    """Fewest solver steps per position that keep an angle accurate.
 
     A bound on the error of the angle ``omega`` · ``position`` must be at most
     ``tolerance``; ``omega`` is the frequency in radians per position.
@@ -774,6 +813,7 @@ With $m$ steps per position, $m$ times `position` steps lead to `position`, and 
     cases=(
         (1, 1.0, 1e-2),
         (1, 1.0, 1e-4),
+        (193, 1.0, 1e-1),
         (100, 1.0, 1e-3),
         (5000, 2.0, 1e-2),
         (30, 0.5, 1e-6),
@@ -871,6 +911,148 @@ With $m$ steps per position, $m$ times `position` steps lead to `position`, and 
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+With $m$ steps per position, $n = m i$ steps of the angle $z = \omega/m$ lead to position $i$, so the bound is $m i\, (\omega/m)^5/120 = i\, \omega^5/(120\, m^4)$.
+It is at most the tolerance for $m \ge \bigl(i\, \omega^5/(120\, \text{tolerance})\bigr)^{1/4}$, rounded up.
+Five steps are enough for $\omega = 1$ and a tolerance of 0.01 as long as $i \le 5^4 \cdot 120 \cdot 0.01 = 750$.
+The error grows in proportion to the position, but only the fourth root of the position enters the number of steps.
+""",
+    prediction=Prediction(
+        "Up to which position are five steps per position enough, for "
+        "$\\omega = 1$ and a tolerance of 0.01?",
+        lambda: max(i for i in range(1, 1000) if steps_needed(i, 1.0, 0.01) <= 5),
+        near=0.2,
+    ),
+)
+
+
+# floater-7: fields on which two rules agree
+
+
+def colleagues_step(a, b, t, p, s):
+    """One step of the Runge–Kutta method "rk4" on h(t, p) = A p + t³ b."""
+
+    def slope(time, point):
+        return a @ point + time**3 * b
+
+    first = slope(t, p)
+    second = slope(t + s / 2, p + s / 2 * first)
+    third = slope(t + s / 2, p + s / 2 * second)
+    fourth = slope(t + s, p + s * third)
+    return p + s / 6 * (first + 2 * second + 2 * third + fourth)
+
+
+def field_that_differs():
+    """Return a, b, t, p and s for which `colleagues_step` is wrong."""
+    return np.array([[1.0]]), np.array([1.0]), 0, np.array([0.0]), 1
+
+
+def _sum_of_sizes(a, b, t, p, s):
+    return int(sum(np.abs(x).sum() for x in (a, b, t, p, s)))
+
+
+def _no_field(a, b, t, p, s):
+    if a.shape != (1, 1) or b.shape != (1,) or p.shape != (1,):
+        return "a has shape [1, 1], b and p have shape [1]"
+    numbers = (a.item(), b.item(), t, p.item(), s)
+    is_whole = all(np.isfinite(x) and x == round(x) for x in numbers)
+    return "" if is_whole and s > 0 else "all numbers are whole, and s is positive"
+
+
+AGREEMENT = Exercise(
+    name="floater-7",
+    title="Find the input: two methods named rk4",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_step` should do what exercise floater-3 asks for.
+She has tested it with the exponential ($A = 1$, $b = 0$) and with the integral of $t^3$ ($A = 0$, $b = 1$); both tests pass, with all digits.
+Find arguments for which it is wrong: `a` of shape `[1, 1]`, `b` and `p` of shape `[1]`, all numbers whole, `s` positive.
+The sum of the absolute values of all five arguments must be as small as possible.
+Why must the right answers of her two tests agree with the wrong method?
+""",
+    hint=r"""
+Which part of the field vanishes in each of her tests?
+""",
+    cases=((),),
+    solution=field_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_step,
+        right=three_eighths,
+        tested=(
+            (np.array([[1.0]]), np.array([0.0]), 0, np.array([1.0]), 1),
+            (np.array([[0.0]]), np.array([1.0]), 1, np.array([0.0]), 2),
+        ),
+        refusal=_no_field,
+        size=_sum_of_sizes,
+        size_of="sum of absolute values",
+    ),
+    explanation=r"""
+She has written the classical method, and the 3/8 rule is asked for; torchdiffeq names its 3/8 rule "rk4".
+On $h = A p$ both multiply $p$ by the same polynomial, the first terms of the exponential series, and on $h = t^3 b$ both are exact, so neither test can tell them apart.
+$A$, $b$ and the step must therefore be nonzero, and $A = 1$, $b = 1$, $s = 1$ with $t = 0$ and $p = 0$ is already a case; its sum is 3.
+Both methods have order four, by {prf:ref}`the theorem on the tableaux <thm-floater-order>`, so a test of the order would not tell them apart either.
+""",
+)
+
+
+# floater-8: how the error grows with the position
+
+
+def colleagues_number(position, omega, tolerance):
+    """Fewest solver steps per position that keep an angle accurate."""
+    share = position * omega**5 / (120 * tolerance)
+    return max(1, math.ceil(share**0.2))
+
+
+def position_that_differs():
+    """Return position, omega and tolerance for which the function is wrong."""
+    return 20, 1.0, 0.01
+
+
+def _no_position(position, omega, tolerance):
+    if (omega, tolerance) != (1.0, 0.01):
+        return "omega is 1.0 and tolerance is 0.01"
+    is_position = type(position) is int and position > 0
+    return "" if is_position else "position is a positive int"
+
+
+TOO_FEW = Exercise(
+    name="floater-8",
+    title="Find the input: too few steps",
+    kind="find the input",
+    minutes=10,
+    lines=1,
+    level="hard",
+    statement=r"""
+`colleagues_number` should do what exercise floater-6 asks for.
+She has tested it at the positions 1, 5 and 15, with $\omega = 1$ and a tolerance of 0.01, and all of these tests pass.
+For which position, the smallest, is it wrong with this `omega` and this `tolerance`?
+What has she forgotten?
+""",
+    hint=r"""
+Write down her condition and the right one as powers of the number of steps.
+Between which whole numbers does each of the two roots lie?
+""",
+    cases=((),),
+    solution=position_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_number,
+        right=steps_needed,
+        tested=((1, 1.0, 0.01), (5, 1.0, 0.01), (15, 1.0, 0.01)),
+        refusal=_no_position,
+        size=lambda position, omega, tolerance: position,
+        size_of="position",
+    ),
+    explanation=r"""
+She takes a fifth root, as if `position` steps were made in all; with $m$ steps per position there are $m$ times as many, and the condition is $m^4 \ge i\, \omega^5/(120 \cdot 0.01) = i/1.2$.
+Both roots are at most 1 for $i = 1$, and lie between 1 and 2 from $i = 2$ on, as long as $i/1.2 \le 2^4$, that is up to $i = 19$.
+At $i = 20$ three steps are needed, and she still says two, until $i/1.2$ exceeds $2^5$.
+""",
 )
 
 
@@ -881,5 +1063,14 @@ A position $i$ is the time $i\, \Delta$.
 Pairs are interleaved: feature $2p$ is the sine and feature $2p + 1$ the cosine of pair $p$.
 In a step by the angle $z$ a pair rotates by $z$ radians.
 """,
-    exercises=(FACTOR, FIELD_MATRIX, STEP, LAST, FIELD, STEPS_NEEDED),
+    exercises=(
+        FACTOR,
+        FIELD_MATRIX,
+        STEP,
+        LAST,
+        FIELD,
+        STEPS_NEEDED,
+        AGREEMENT,
+        TOO_FEW,
+    ),
 )

@@ -7,7 +7,15 @@ import sympy as sp
 import torch
 from torch.nn.functional import gelu, relu
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # fourier-1: the kernel of uniform frequencies
 
@@ -124,6 +132,11 @@ Integrate a cosine.
             ),
         ),
     ),
+    explanation=r"""
+The density is $\frac1{2a}$ on $[-a, a]$, so the mean is $\frac1{2a} \int_{-a}^{a} \cos 2\pi b r\; db = \frac1{2a} \bigl[\frac{\sin 2\pi b r}{2\pi r}\bigr]_{-a}^{a} = \frac{\sin 2\pi a r}{2\pi a r}$.
+It is negative where the sine is: for $\frac12 < a r < 1$, for $\frac32 < a r < 2$, and so on.
+A kernel may be negative because "positive definite" is not a statement about its single values: it says that $\sum_{ij} u_i u_j\, k(x_i - x_j)$ is never negative, and a mean of cosines has this property whatever the distribution is, as the chapter shows with Bochner's theorem.
+""",
 )
 
 
@@ -309,6 +322,11 @@ Angles have the shape `[tokens, pairs]`.
             ),
         ),
     ),
+    explanation=r"""
+All angles are one matrix product, `x @ b.T`, times $2\pi$ if the frequencies count turns.
+Swapping the list of the two arrays exchanges cosines and sines; joining them along the features gives the half layout, and stacking them on a new last axis before the reshape puts the two members of a pair side by side.
+Each pair contributes $\cos^2 + \sin^2 = 1$, so the vector has the length $\sqrt m$ everywhere: this is {prf:ref}`the definition of Fourier features <def-fourier-box>` with the amplitude 1.
+""",
 )
 
 
@@ -316,7 +334,7 @@ Angles have the shape `[tokens, pairs]`.
 
 
 def frequencies_needed(positions, eps, delta):
-    """Fewest random frequencies with which a bound makes large errors rare, an int.
+    """Fewest random frequencies with which a bound makes large errors rare.
 
     The frequencies estimate a kernel, a function of the offset. A bound on the
     probability that the estimate is off by ``eps`` or more at any offset between
@@ -348,7 +366,7 @@ FREQUENCIES_NEEDED = Exercise(
     statement=r"""
 At one offset the estimate from $m$ random frequencies is off by `eps` or more with a probability of at most $2 e^{-m \varepsilon^2/2}$.
 For how many frequencies is the probability at most `delta` that it is off at *any* of the offsets between `positions` different positions?
-Return the smallest $m$ for which the bound says so, an `int`.
+Return the smallest whole number $m$ for which the bound says so.
 Two positions have one offset, since its sign does not matter.
 """,
     hint=r"""
@@ -453,6 +471,18 @@ How many pairs of positions are there?
         ),
     ),
     tolerance=0.0,
+    level="optional",
+    explanation=r"""
+$n$ positions have $\frac{n (n - 1)}2$ pairs and at most as many offsets, and by {prf:ref}`the theorem on the error of m frequencies <thm-fourier-error>` each is off with a probability of at most $2 e^{-m \varepsilon^2/2}$.
+The probability that any of them is off is at most the sum, $n (n - 1)\, e^{-m \varepsilon^2/2}$, and this is at most $\delta$ for $m \ge \frac2{\varepsilon^2} \log \frac{n (n - 1)}\delta$, rounded up.
+Half the error needs four times as many frequencies, but a thousand times as many positions only $\frac2{\varepsilon^2} \log 10^6$ more.
+""",
+    prediction=Prediction(
+        "How many frequencies does the bound ask for, for 1024 positions, "
+        "$\\varepsilon = 0.05$ and $\\delta = 0.01$?",
+        lambda: frequencies_needed(1024, 0.05, 0.01),
+        near=0.2,
+    ),
 )
 
 
@@ -634,6 +664,11 @@ Return the encoded groups of a token side by side, `[tokens, groups * own]`.
             ),
         ),
     ),
+    explanation=r"""
+Everything after the angles acts on the last axis, so the groups need no loop: PyTorch's matrix product treats all leading axes alike, and `flatten(1)` puts the groups' encodings side by side.
+The $2 m$ features are divided by $\sqrt{2m}$, so that their squares add up to ½ for every position.
+This is {prf:ref}`the definition of learnable Fourier features <def-fourier-learned-box>`; with the weights of {prf:ref}`the theorem on random and learnable features <thm-fourier-identity>` the network gives back the features themselves.
+""",
 )
 
 
@@ -774,6 +809,12 @@ With `train_features` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cd
             ),
         ),
     ),
+    explanation=r"""
+Setting the gradient with respect to $w$ to zero gives $(F^\top F + \text{ridge} \cdot I)\, w = F^\top y$, and $w = F^\top (F F^\top + \text{ridge} \cdot I)^{-1} y$ solves this system; the second form inverts a matrix of the size of the number of positions.
+$F F^\top$ and the products with the test features are all that enters, so the function is determined by the kernel of the features.
+With a small σ the kernel is wide and the function too smooth: it misses the values even where they are known (underfitting).
+With a large σ the kernel is narrow: the function passes near the known values and falls to 0 between them (overfitting), as the chapter shows for a picture.
+""",
 )
 
 
@@ -790,8 +831,8 @@ def is_relative(a):
     m = len(gram) // 2
     diagonal = np.diag(gram)
     return bool(
-        np.allclose(gram, np.diag(diagonal), atol=1e-9)
-        and np.allclose(diagonal[:m], diagonal[m:], atol=1e-9)
+        np.allclose(gram, np.diag(diagonal), rtol=0, atol=1e-9)
+        and np.allclose(diagonal[:m], diagonal[m:], rtol=0, atol=1e-9)
     )
 
 
@@ -812,7 +853,7 @@ IS_RELATIVE = Exercise(
 Positions are on a line, and the frequencies are positive and all different.
 The features $\gamma(x)$, in the half layout, go through a linear layer `a`, `[rows, 2 * pairs]`.
 Is $(A\, \gamma(x))^\top (A\, \gamma(y))$ a function of $x - y$ alone?
-Return `True` or `False`, and ignore differences below $10^{-9}$.
+Return `True` or `False`, and ignore absolute differences below $10^{-9}$.
 Try it with random positions before you decide: shift them and look whether the products change.
 """,
     hint=r"""
@@ -836,6 +877,12 @@ For which entries of it do the products change under a shift of all positions?
         (np.zeros((3, 2)),),
         (draw(3, 4),),
         (np.kron(np.eye(2), [[1.0, 0.5], [0.5, 1.0]]),),
+        (np.diag([1.0, 1.0 + 1e-6]),),
+        (np.diag([1.0, 1.0 + 3e-9]),),
+        (np.array([[1.0, 3e-9], [0.0, 1.0]]),),
+        (np.diag([1.0, 1.0 + 1e-10]),),
+        (np.array([[1.0, 1e-10], [0.0, 1.0]]),),
+        (1e3 * np.diag([1.0, 1.0 + 1e-9]),),
     ),
     solution=is_relative,
     misconceptions=(
@@ -944,6 +991,13 @@ For which entries of it do the products change under a shift of all positions?
         ),
     ),
     tolerance=0.0,
+    level="hard",
+    explanation=r"""
+The products are $\gamma(x)^\top G\, \gamma(y)$ with $G = A^\top A$, so only $G$ matters, and $G$ is symmetric.
+If $G$ is diagonal with one number $w_p$ for both members of a pair, the product is $\sum_p w_p \cos \omega_p (x - y)$, by {prf:ref}`the theorem on weights for pairs <thm-fourier-stays>`.
+No other layer works: by {prf:ref}`the theorem on the commutant <thm-sin-commutant>` a form is relative only if its blocks are $a_p I$ plus $b_p$ times a skew matrix, and a symmetric $G$ has $b_p = 0$.
+So $A$ may be any such weights followed by any rotation, but most layers, and nearly all trained ones, are not of this form.
+""",
 )
 
 
@@ -952,6 +1006,72 @@ def _commutes(a, m):
     sines = np.diag(np.sin(np.arange(1, m + 1)))
     shift[:m, m:], shift[m:, :m] = -sines, sines
     return bool(np.allclose(shift @ a, a @ shift))
+
+
+# fourier-7: where the sine of a pair stands
+
+
+def colleagues_verdict(a):
+    """Return whether the inner product of A γ(x) and A γ(y) depends on x − y alone."""
+    product = a.T @ a
+    on_diagonal = product.diagonal()
+    is_diagonal = abs(product - np.diag(on_diagonal)).max() < 1e-9
+    weights = on_diagonal.reshape(-1, 2)
+    return bool(is_diagonal and abs(weights[:, 0] - weights[:, 1]).max() < 1e-9)
+
+
+def layer_that_differs():
+    """Return a smallest matrix on which `colleagues_verdict` is wrong."""
+    return np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+
+
+def _no_layer(a):
+    if a.ndim != 2 or not a.size or a.shape[1] % 2:
+        return "a is a matrix with an even number of columns"
+    is_whole = np.isfinite(a).all() and (a == a.round()).all()
+    return "" if is_whole else "all entries are whole numbers"
+
+
+NEIGHBORS = Exercise(
+    name="fourier-7",
+    title="Find the input: which columns are a pair",
+    kind="find the input",
+    minutes=10,
+    lines=1,
+    statement=r"""
+`colleagues_verdict` should do what exercise fourier-6 asks for.
+She has tested it with $2 \times 2$ matrices, with the identity of size 4 and with a single row of ones; all of these tests pass.
+Find a matrix `a` of whole numbers for which it is wrong, with as few entries as possible.
+Which columns does she take for a pair, and which are one?
+""",
+    hint=r"""
+Can the mistake show with a single pair?
+How many columns of a matrix with one row can be orthogonal to each other, and not zero?
+""",
+    cases=((),),
+    solution=layer_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_verdict,
+        right=is_relative,
+        tested=(
+            (np.diag([1.0, 2.0]),),
+            (np.array([[1.0, 2.0], [-2.0, 1.0]]),),
+            (np.eye(4),),
+            (np.ones((1, 4)),),
+        ),
+        refusal=_no_layer,
+        size=lambda a: a.size,
+        size_of="number of entries",
+    ),
+    tolerance=0.0,
+    explanation=r"""
+She takes the columns $2p$ and $2p + 1$ for a pair; in the half layout the sine of pair $p$ is $m$ places after its cosine, so column $p$ belongs to column $p + m$.
+With a single pair both are the same, so $m \ge 2$.
+With one row, orthogonal columns are zero except for one at most, and then both functions say `True` for the zero matrix alone.
+So the smallest case has two rows and four columns, 8 entries: two orthogonal columns of the same length, in places 0 and 2 (relative, and she says `False`) or 0 and 1 (not relative, and she says `True`).
+""",
+)
 
 
 SHEET = Sheet(
@@ -968,5 +1088,6 @@ $\Phi$ is the distribution function of the standard normal distribution, and GEL
         ENCODE,
         RIDGE_REGRESSION,
         IS_RELATIVE,
+        NEIGHBORS,
     ),
 )

@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # learned-embeddings-1: which rows get a gradient
 
@@ -164,6 +172,11 @@ What is the gradient of a row of $P$ that two tokens read?
             ),
         ),
     ),
+    explanation=r"""
+Every token at position $r$ reads row $r$, so by the chain rule the gradient of the row is the sum of these tokens' gradients: $G = H^\top g$, where $H$ has a row with a single 1 for each token.
+For the positions 0, 2, 2 the gradients of tokens 1 and 2 are added in row 2: $(3, 4) + (5, 7) = (8, 11)$.
+Row 0 gets $(1, 2)$, and rows 1 and 3, which no token reads, get zeros, the reason for {prf:ref}`the theorem on rows of unseen positions <thm-learned-unseen>`.
+""",
 )
 
 
@@ -198,7 +211,7 @@ ROWS = Exercise(
     lines=3,
     statement=r"""
 `positions` holds whole numbers of either sign.
-Return the row of `table` for each of them, and zeros for positions before the first row or after the last.
+Return the row of `table` for each of them, and zeros for positions before the first row or after the last, as an array of the table's dtype.
 """,
     hint=r"""
 The one-hot row of a position without a row in the table is all zeros.
@@ -209,6 +222,7 @@ NumPy's `table[-1]` is not.
         (draw(4, 3), np.array([3, 0, 4, -1, -4, 9, 2])),
         (draw(1, 2), np.array([0, 1, -2])),
         (draw(5, 2, seed=1), np.array([5, -5, -6, 6, 4])),
+        (np.ones((2, 1), dtype=np.float32), np.array([1, 2])),
     ),
     solution=rows_or_zeros,
     misconceptions=(
@@ -288,6 +302,11 @@ NumPy's `table[-1]` is not.
             ),
         ),
     ),
+    explanation=r"""
+The indices are clipped into the table first, so that each of them names a row, and the rows of positions outside are then replaced by zeros.
+`table[positions]` alone would give position $-1$ the last row, and raise an error beyond the table.
+This is the convention `beyond="zero"` of the chapter: a position without a row in {prf:ref}`the table of learned embeddings <dfn-learned>` adds nothing.
+""",
 )
 
 
@@ -309,7 +328,7 @@ ENTRY_AFTER = Exercise(
     name="learned-embeddings-3",
     title="A row that no token reads",
     kind="by hand",
-    minutes=6,
+    minutes=5,
     lines=1,
     statement=r"""
 On paper: a step of AdamW is $p \leftarrow p - \alpha \lambda p - \alpha\, \hat m / (\sqrt{\hat v} + \varepsilon)$, where $\hat m$ and $\hat v$ are means of the gradient and of its square.
@@ -416,6 +435,11 @@ With these means every step multiplies the entry by the same factor.
             ),
         ),
     ),
+    explanation=r"""
+The gradient of the row is 0 in every step, so its mean $\hat m$ and the mean of its square $\hat v$ are 0, and the last term of a step is $0/\varepsilon = 0$.
+What is left is $p \leftarrow p - \alpha \lambda p = (1 - \alpha \lambda)\, p$, so after $T$ steps the entry is $(1 - \alpha \lambda)^T$ times its first value.
+This is {prf:ref}`the theorem on rows of unseen positions <thm-learned-unseen>`: without decay the row keeps its initial random numbers, and with decay it shrinks towards 0, whatever the texts say.
+""",
 )
 
 
@@ -426,7 +450,7 @@ def features_needed(rows, epsilon, delta):
     """Smallest width d at which a random position table's rows are nearly orthogonal.
 
     A bound on the probability that any two of the ``rows`` rows have a cosine of
-    absolute value ≥ ``epsilon`` is at most ``delta``. The width is an int.
+    absolute value ≥ ``epsilon`` is at most ``delta``.
     """
     return int(np.ceil(2 / epsilon**2 * np.log(rows * (rows - 1) / delta)))
 
@@ -443,7 +467,7 @@ FEATURES_NEEDED = Exercise(
     lines=1,
     statement=r"""
 The probability that any two of $n$ random rows have a cosine with an absolute value of $\varepsilon$ or more is at most $n (n - 1)\, e^{-d \varepsilon^2/2}$.
-Return the smallest integer $d$ for which this bound is at most `delta`; `rows` is $n$ and `epsilon` is $\varepsilon$.
+Return the smallest whole number $d$ for which this bound is at most `delta`; `rows` is $n$ and `epsilon` is $\varepsilon$.
 By how much does $d$ grow when `rows` becomes a thousand times as large?
 """,
     hint=r"""
@@ -451,6 +475,7 @@ Take the logarithm of both sides, and round to the side on which the bound still
 """,
     cases=(
         (2, 1.0, 0.5),
+        (2, 1.0, 0.7),
         (512, 0.2, 0.01),
         (100, 0.5, 0.1),
         (100_000, 0.1, 1e-6),
@@ -544,6 +569,16 @@ Take the logarithm of both sides, and round to the side on which the bound still
                 < n * (n - 1) * np.exp(-(answer(n, e, d) - 1) * e**2 / 2)
             ),
         ),
+    ),
+    explanation=r"""
+$n (n - 1)\, e^{-d \varepsilon^2/2} \le \delta$ means $d \ge \frac{2}{\varepsilon^2} \log \frac{n (n - 1)}{\delta}$, and the smallest whole number is this one rounded up, as in {prf:ref}`the corollary on the number of features <cor-learned-union>`.
+If $n$ becomes a thousand times as large, $n (n - 1)$ grows by a factor of about $10^6$, and $d$ grows by about $\frac{2}{\varepsilon^2} \log 10^6 \approx 27.6/\varepsilon^2$, whatever $n$ was: by 691 features for $\varepsilon = 0.2$.
+""",
+    prediction=Prediction(
+        "How many features make 100,000 random rows nearly orthogonal, with "
+        "$\\varepsilon = 0.1$ and $\\delta = 10^{-6}$?",
+        lambda: features_needed(100_000, 0.1, 1e-6),
+        near=0.2,
     ),
 )
 
@@ -681,6 +716,11 @@ A running sum of the mask of all tokens that are not padding counts them.
             ),
         ),
     ),
+    explanation=r"""
+The running sum of the mask counts the tokens that are not padding; multiplied by the mask it is 0 for padding, and `padding` is added to everything.
+A text of 512 tokens with `padding = 1` has the positions 2 to 513, so the table needs the rows 0 to 513, which are 514: RoBERTa's `max_position_embeddings` is 514 for texts of 512 tokens.
+Row 0 is never used, and row 1 belongs to padding.
+""",
 )
 
 
@@ -700,7 +740,7 @@ LAYER_INPUTS = Exercise(
     name="learned-embeddings-6",
     title="The input of each layer",
     kind="NumPy",
-    minutes=8,
+    minutes=5,
     lines=1,
     statement=r"""
 A model has a table for each layer: `tables` is `[layers, rows, d]`.
@@ -799,6 +839,11 @@ The input of layer 1 is that of layer 0 plus one more table.
             ),
         ),
     ),
+    explanation=r"""
+The residual stream adds up what each layer's table has added, so the input of layer $l$ is $u$ plus the tables of the layers $0, \dots, l$: a running sum along the first axis.
+If only the input of the last layer matters, a single table, the sum of the two, at the input of the first layer gives the same numbers.
+In a real model the layers change the stream in between, and may remove what the first table added; then the second table is needed, by {prf:ref}`the theorem on tables in every layer <thm-learned-layers>`.
+""",
 )
 
 
@@ -971,6 +1016,132 @@ A row with itself does not count.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The bound adds up the probabilities of all pairs, each of them bounded from above, so it is never below the probability, by {prf:ref}`the corollary on the number of features <cor-learned-union>`.
+It is not close: with 12 rows of 30 features and a limit of 0.55 the share among 60 tables is 0.15, and the bound is 1.41, more than a probability can be.
+It is useful where it is small, because then it proves that no pair is close; its logarithm falls in proportion to $d$.
+""",
+)
+
+
+# learned-embeddings-8: gradients that are added by index
+
+
+def colleagues_gradients(positions, gradients, rows):
+    """Gradient of a position table, as a SymPy matrix of ``rows`` rows."""
+    table = np.zeros((rows, gradients.cols), dtype=object)
+    table[list(positions)] += np.array(gradients)
+    return sp.Matrix(table)
+
+
+def batch_that_differs():
+    """Return a smallest batch on which `colleagues_gradients` is wrong."""
+    return (0, 0), sp.Matrix([[1], [1]]), 1
+
+
+def _no_batch(positions, gradients, rows):
+    if not isinstance(gradients, sp.MatrixBase) or not gradients.cols:
+        return "gradients is a SymPy matrix"
+    if len(positions) != gradients.rows or not positions:
+        return "there are as many positions as rows of gradients, and at least one"
+    inside = all(type(p) is int and 0 <= p < rows for p in positions)
+    return "" if inside else "positions are ints from 0 to rows − 1"
+
+
+BATCH = Exercise(
+    name="learned-embeddings-8",
+    title="Find the input: gradients by index",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_gradients` should do what exercise learned-embeddings-1 asks for.
+She has tested it with one text of four tokens, and with a text whose tokens are stored in another order; both tests pass.
+Find `positions`, `gradients` and `rows` for which it is wrong, with as few tokens as possible.
+What does NumPy's `table[index] += values` do where an index occurs twice?
+""",
+    hint=r"""
+Every text of her tests has each position once. What has a batch of two texts?
+""",
+    cases=((),),
+    solution=batch_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_gradients,
+        right=row_gradients,
+        tested=(
+            ((0, 1, 2, 3), sp.Matrix([[1, 2], [3, 4], [5, 6], [7, 8]]), 4),
+            ((2, 0, 1), sp.Matrix([[1], [2], [3]]), 5),
+        ),
+        refusal=_no_batch,
+        size=lambda positions, gradients, rows: len(positions),
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+Two tokens at the same position are enough.
+`table[index] += values` reads all rows, adds, and writes all rows back; where an index occurs twice, both sums start from the old row and the last one written stays, so all but one of the gradients are lost.
+`np.add.at(table, index, values)` adds each of them, as the chain rule demands: $G = H^	op g$.
+A batch of two texts has every position twice, so a test with a single text cannot show the mistake.
+""",
+)
+
+
+# learned-embeddings-9: padding on the left
+
+
+def colleagues_positions(tokens, padding):
+    """Position that RoBERTa gives to every token, an int64 array like ``tokens``."""
+    places = torch.arange(tokens.shape[1])
+    return torch.where(tokens == padding, padding, padding + 1 + places)
+
+
+def text_that_differs():
+    """Return token indices and a padding index for which the function is wrong."""
+    return torch.tensor([[1, 5]]), 1
+
+
+def _no_tokens(tokens, padding):
+    if tokens.dtype != torch.int64 or tokens.ndim != 2 or not tokens.numel():
+        return "tokens is an int64 tensor [batch, tokens]"
+    return "" if type(padding) is int and padding >= 0 else "padding is an int from 0"
+
+
+PADDED = Exercise(
+    name="learned-embeddings-9",
+    title="Find the input: padding",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    level="optional",
+    statement=r"""
+`colleagues_positions` should do what exercise learned-embeddings-5 asks for.
+She has tested it with a batch of texts of different lengths, padded as her tokenizer pads, and with `padding = 0`; both tests pass.
+Find `tokens` and `padding` for which it is wrong, with as few tokens as possible in the batch, padding included.
+Which setting of a tokenizer makes such batches?
+""",
+    hint=r"""
+Where does padding stand in her tests?
+""",
+    cases=((),),
+    solution=text_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_positions,
+        right=roberta_positions,
+        tested=(
+            (torch.tensor([[7, 5, 9], [4, 1, 1]]), 1),
+            (torch.tensor([[7, 5, 0]]), 0),
+        ),
+        refusal=_no_tokens,
+        size=lambda tokens, padding: tokens.numel(),
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+One padding token in front of one other token is enough: right is position `padding + 1`, and she gives `padding + 2`, since her count includes the padding.
+As long as all padding stands at the end, both ways of counting agree.
+`padding_side="left"`, as it is usual for generating text in batches, makes such batches; the tokens then get other positions than the same text without padding, and the outputs change.
+""",
 )
 
 
@@ -987,5 +1158,7 @@ Positions, rows and layers count from 0; a table has a row for each position.
         ROBERTA,
         LAYER_INPUTS,
         SHARE_OUTSIDE,
+        BATCH,
+        PADDED,
     ),
 )

@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # randomized-positions-1: two cosines under a shift
 
@@ -53,6 +61,7 @@ PRODUCT = Exercise(
 On paper: $\delta$ is uniform in $[-D, D]$.
 What is the mean of $\cos \omega (i + \delta) \cos \omega (j + \delta)$?
 Return a SymPy expression of `omega`, `i`, `j` and `most`, which is $D$; all are numbers or symbols, and $\omega$ and $D$ are positive.
+Enter the result of your calculation: SymPy needs minutes for the integral.
 Add the mean for two sines: does the sum depend on $D$?
 """,
     hint=r"""
@@ -109,6 +118,11 @@ Only one of the two changes with $\delta$.
             _product(sinc=lambda w, m: sp.sin(2 * w * m) / w),
         ),
         Misconception(
+            "D not divided out",
+            "The integral over [−D, D] is divided by 2D, not by 2.",
+            _product(sinc=lambda w, m: sp.sin(2 * w * m) / (2 * w)),
+        ),
+        Misconception(
             "Cosine in place of the integrated cosine",
             "The integral of a cosine is a sine.",
             _product(sinc=lambda w, m: sp.cos(2 * w * m)),
@@ -133,6 +147,12 @@ Only one of the two changes with $\delta$.
             ),
         ),
     ),
+    explanation=r"""
+$\cos \alpha \cos \beta = \frac12 \cos(\alpha - \beta) + \frac12 \cos(\alpha + \beta)$ with $\alpha - \beta = \omega (i - j)$ and $\alpha + \beta = \omega (i + j) + 2 \omega \delta$.
+The first term does not depend on $\delta$.
+The mean of the second is $\frac1{2D} \int_{-D}^{D} \cos(\omega (i + j) + 2 \omega \delta)\, d\delta = \cos \omega (i + j)\, \frac{\sin 2 \omega D}{2 \omega D}$, since the sine part is odd in $\delta$.
+For two sines the second term has a minus, so the sum is $\cos \omega (i - j)$ and does not depend on $D$, not even before the mean is taken, as the chapter's derivation shows.
+""",
 )
 
 
@@ -191,7 +211,7 @@ CAPE_POSITIONS = Exercise(
     name="randomized-positions-2",
     title="CAPE's positions",
     kind="NumPy",
-    minutes=6,
+    minutes=5,
     lines=3,
     statement=r"""
 `tau` holds positions, `[rows, tokens]`.
@@ -302,6 +322,11 @@ A new last axis makes `[rows]` fit `[rows, tokens]`.
             ),
         ),
     ),
+    explanation=r"""
+{prf:ref}`The definition of CAPE <dfn-cape>` is $\lambda\, (\tau_i + \delta + \varepsilon_i)$: the scale multiplies the whole bracket.
+Shift and scale are one number per sequence, so they get a new last axis; the jitter has a number for each token already.
+The mean is taken along the tokens, for each sequence by itself, and before the random numbers are added, so that normalizing does not remove the shift.
+""",
 )
 
 
@@ -402,6 +427,11 @@ Each of two neighbors may move by half of their distance.
             lambda tau: float(np.abs(tau).min() / 2),
         ),
     ),
+    explanation=r"""
+Two neighbors on the line, $h$ apart, may move towards each other by $a$ each, and stay in order for $2a \le h$.
+All others are farther apart, so the smallest step decides, and $a$ is half of it; "smallest" is taken after sorting, since the positions may come in any order.
+With steps of 1 this is {prf:ref}`the theorem on half a step <thm-randomized-order>`, where $a = \frac12$.
+""",
 )
 
 
@@ -503,6 +533,12 @@ Take as many indices as there are tokens, and sort them.
             lambda noise, tokens: noise.argsort(0)[:, :tokens].sort(1).values,
         ),
     ),
+    level="optional",
+    explanation=r"""
+`argsort` of random numbers is a random permutation, so its first entries are a sample without replacement, and every set has the same probability, as {prf:ref}`the definition of randomized positions <dfn-randomized>` asks.
+The sample is sorted because the tokens must keep their order.
+If it is sorted before the cut, it is $0, 1, 2, \dots$ in every row, and nothing is random.
+""",
 )
 
 
@@ -625,6 +661,18 @@ Compute the positions first.
             ),
         ),
     ),
+    explanation=r"""
+By {prf:ref}`the theorem on the offsets of two chunks <thm-randomized-pose>` the offsets within a chunk go up to $\max(b, n - b) - 1$, where $b$ is the cut, and those across the cut are $u + 1, \dots, u + n - 1$, where $u$ is the skip.
+For $n = 16$ and $u = 40$ the offsets from $\max(b, 16 - b)$ to 40 occur in no pair (and 0, since a token is not earlier than itself).
+They are most for $b = 8$, where the longer chunk is shortest: the 33 offsets 8 to 40; for $b = 1$ they are the 26 offsets 15 to 40.
+A single draw never has all offsets; the draws together have.
+""",
+    prediction=Prediction(
+        "How many of the offsets 1 to 55 occur in no pair for n = 16, a cut of 8 and "
+        "a skip of 40?",
+        lambda: int((offsets(16, 8, 40)[1:] == 0).sum()),
+        near=0.1,
+    ),
 )
 
 
@@ -654,7 +702,7 @@ Return it for integers `k`, `n` and `most`, which is $M$, as a SymPy `Rational`.
 The $n$ numbers leave $n + 1$ gaps, including those before the first and after the last number.
 By symmetry all gaps have the same mean, and gaps and numbers together fill the range.
 """,
-    cases=((0, 1, 3), (0, 2, 5), (1, 2, 5), (3, 4, 9), (2, 7, 30)),
+    cases=((0, 1, 3), (0, 2, 4), (0, 2, 5), (1, 2, 5), (3, 4, 9), (2, 7, 30)),
     solution=mean_position,
     misconceptions=(
         Misconception(
@@ -723,6 +771,73 @@ By symmetry all gaps have the same mean, and gaps and numbers together fill the 
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+Put $M + 1$ places on a circle and draw $n + 1$ of them: one is the place where the circle is cut open, the others are the sample.
+The $n + 1$ gaps from each drawn place to the next add up to $M + 1$, and by symmetry each has the mean $\frac{M + 1}{n + 1}$.
+The $k$-th number, counted from 0, is $k + 1$ gaps from the cut, and the first place after the cut is number 0, so the mean is $\frac{(k + 1)(M + 1)}{n + 1} - 1$.
+On average a text therefore fills the range of {prf:ref}`randomized positions <dfn-randomized>` evenly, whatever its length.
+""",
+)
+
+
+# randomized-positions-7: neighbors in the list and neighbors on the line
+
+
+def colleagues_jitter(tau):
+    """Largest a such that jitter in ± a never reorders the positions ``tau``."""
+    steps = np.abs(tau[1:] - tau[:-1])
+    return float(steps.min()) / 2
+
+
+def positions_that_differ():
+    """Return positions for which `colleagues_jitter` is wrong."""
+    return np.array([1.0, 3.0, 0.0])
+
+
+def _no_order(tau):
+    if tau.ndim != 1 or len(tau) < 2 or not np.isfinite(tau).all():
+        return "tau is an array of two or more positions"
+    is_whole = (tau == np.abs(tau // 1)).all() and len(set(tau)) == len(tau)
+    return "" if is_whole else "positions are different whole numbers from 0 on"
+
+
+ORDER = Exercise(
+    name="randomized-positions-7",
+    title="Find the input: neighbors",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_jitter` should do what exercise randomized-positions-3 asks for.
+She has tested it with the positions 0, 2, 5, with 5, 2, 0, and with 0, 2, 1; all of these tests pass.
+Find an array `tau` of different whole numbers from 0 on for which it is wrong, with the largest number as small as possible.
+Why does 0, 2, 1, which is not sorted, not show the mistake?
+""",
+    hint=r"""
+She must not see the smallest step: the two positions that are next to each other on the line must not be next to each other in the array.
+""",
+    cases=((),),
+    solution=positions_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_jitter,
+        right=most_jitter,
+        tested=(
+            (np.array([0.0, 2.0, 5.0]),),
+            (np.array([5.0, 2.0, 0.0]),),
+            (np.array([0.0, 2.0, 1.0]),),
+        ),
+        refusal=_no_order,
+        size=lambda tau: int(tau.max()),
+        size_of="largest position",
+    ),
+    explanation=r"""
+She takes neighbors in the array for neighbors on the line.
+In 0, 2, 1 the smallest step, from 1 to 2, happens to be between neighbors in the array, so her minimum is right.
+Among 0, 1 and 2 this is always so: only 0 and 2 are more than 1 apart, and three numbers have two steps.
+With 3 there is room: in 1, 3, 0 her steps are 2 and 3, so she allows a jitter of 1, though 0 and 1 allow only ½.
+""",
 )
 
 
@@ -732,5 +847,13 @@ SHEET = Sheet(
 $\tau$ are positions, $\delta$ is the shift and $D$ its largest size, and λ is the scale.
 Randomized positions are drawn from $0, \dots, M - 1$, and everything counts from 0.
 """,
-    exercises=(PRODUCT, CAPE_POSITIONS, MOST, SAMPLE, OFFSETS, MEAN),
+    exercises=(
+        PRODUCT,
+        CAPE_POSITIONS,
+        MOST,
+        SAMPLE,
+        OFFSETS,
+        MEAN,
+        ORDER,
+    ),
 )

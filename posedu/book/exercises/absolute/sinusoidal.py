@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy import absolute
 from posedu.numpy.frequencies import frequencies as geometric
 
@@ -141,6 +149,11 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
             lambda: _sines_and_cosines(1, 1, sp.Rational(1, 50), sp.Rational(1, 50)),
         ),
     ),
+    explanation=r"""
+The frequencies of {prf:ref}`the definition <dfn-frequencies>` are $\omega_0 = 10000^0 = 1$ and $\omega_1 = 10000^{-2/4} = \frac1{100}$.
+At position 1 the angles are 1 and $\frac1{100}$, so $\mathrm{PE}(1) = (\sin 1, \cos 1, \sin \frac1{100}, \cos \frac1{100})$.
+The second pair has moved by a hundredth of a radian: it needs $200\pi \approx 628$ positions for one turn, the first pair about 6.3.
+""",
 )
 
 
@@ -328,6 +341,11 @@ Only the number that divides $p$ differs, and both rules begin at 1.
             ),
         ),
     ),
+    explanation=r"""
+Both rules of {prf:ref}`the definition of the frequencies <dfn-frequencies>` begin at 1 and multiply by the same factor from pair to pair.
+With $p$ divided by $d/2$ the last pair, $p = d/2 - 1$, stays above $10^{-4}$; with $p$ divided by $d/2 - 1$ it reaches $10^{-4}$ exactly.
+The difference is large for a small width ($10^{-2}$ and $10^{-4}$ for $d = 4$) and small for a large one ($1.037 \cdot 10^{-4}$ and $10^{-4}$ for $d = 512$), and {prf:ref}`the theorem on wavelengths <thm-sin-wavelengths>` states it for the wavelengths.
+""",
 )
 
 
@@ -499,6 +517,11 @@ An equation that holds for all angles $\omega i$ holds for $0$ and $\pi/2$; each
             "M (sin ωi, cos ωi) is the pair at i + t for every i", _moves_the_pair
         ),
     ),
+    explanation=r"""
+The addition theorems give $\sin(\omega i + \omega t) = \cos \omega t \sin \omega i + \sin \omega t \cos \omega i$ and $\cos(\omega i + \omega t) = -\sin \omega t \sin \omega i + \cos \omega t \cos \omega i$.
+The coefficients are the rows of $M$: $(\cos \omega t, \sin \omega t)$ and $(-\sin \omega t, \cos \omega t)$.
+Two angles are enough, because $(0, 1)$ and $(1, 0)$ span the plane; by {prf:ref}`the theorem on the group of shifts <thm-sin-group>` no other matrix shifts all integer positions by $t$.
+""",
 )
 
 
@@ -763,6 +786,11 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
             ),
         ),
     ),
+    explanation=r"""
+`np.outer(positions, frequencies)` has one row for each position and one column for each pair.
+Both layouts hold the same numbers: by {prf:ref}`the theorem on layouts <thm-sin-layout>` one is a permutation of the other's columns.
+Every row has squared length $d/2$, because $\sin^2 + \cos^2 = 1$ in each pair.
+""",
 )
 
 
@@ -877,6 +905,11 @@ The result lists these two rows column by column.
             lambda x: x.reshape(-1, 2, x.shape[-1] // 2).T.reshape(x.shape),
         ),
     ),
+    explanation=r"""
+The last axis is read as a matrix of two rows, sines and cosines, and its transpose has the pairs as rows: its numbers, row by row, are sine, cosine, sine, cosine.
+Only the last two axes change places, so each vector is reordered by itself.
+By {prf:ref}`the theorem on layouts <thm-sin-layout>` a model may be run in either layout, if its weights are permuted along with the encodings.
+""",
 )
 
 
@@ -1079,6 +1112,17 @@ At which step may you round?
         ),
     ),
     tolerance=2**-24,
+    explanation=r"""
+An error of an angle is an error of the same size in its sine, and near $10^6$ the numbers of float32 are $2^{-4} \approx 0.06$ apart.
+So the frequency, the product with the position and the sine are computed in float64, and only the sine is rounded.
+With $d = 512$, a float32 angle gives errors up to 0.05 at these positions, and frequencies rounded to float32 give errors up to 0.03, though all further steps are exact.
+""",
+    prediction=Prediction(
+        "How far apart are neighboring float32 numbers near a million, in radians of "
+        "the fastest pair's angle?",
+        lambda: float(np.spacing(np.float32(10**6))),
+        near=0.1,
+    ),
 )
 
 
@@ -1112,8 +1156,8 @@ FIRST_RISE = Exercise(
     statement=r"""
 The inner product $\langle \mathrm{PE}(0), \mathrm{PE}(t) \rangle$ falls from $d/2$ as $t$ grows, for a while.
 Return the smallest offset $t \ge 1$ at which it is *larger* than at $t - 1$, as an integer.
-Write down a guess for $d = 64$ first.
-Then look how the answer grows with $d$: it is below 100 for $d = 512$, the largest $d$ in the check.
+How does it grow with $d$?
+It is below 100 for $d = 512$, the largest $d$ in the check.
 """,
     hint=r"""
 The inner product is a sum of cosines; `np.diff` compares neighbors, and `np.argmax` finds the first `True`.
@@ -1225,6 +1269,18 @@ The inner product is a sum of cosines; `np.diff` compares neighbors, and `np.arg
                 np.diff(_gram(geometric(d)))[: answer(d) - 1] <= 0
             ).all(),
         ),
+    ),
+    level="optional",
+    explanation=r"""
+The inner product is $\sum_p \cos \omega_p t$, by {prf:ref}`the theorem on the Gram matrix <thm-sin-gram>`.
+The first rise is at 4 for $d = 2$, 4 and 16, at 6 for $d = 64$, at 12 for $d = 88$ and at 44 for $d = 512$.
+The fastest cosine rises from $t = \pi$ on; with more pairs more slow cosines are still falling there, and the sum turns later.
+So the curve is largest at 0, but it does not fall with the distance: at its first rise the value is still 0.73 of the maximum for $d = 64$.
+""",
+    prediction=Prediction(
+        "At which offset does the curve rise for the first time for $d = 64$?",
+        lambda: first_rise(64),
+        near=0.2,
     ),
 )
 
@@ -1381,6 +1437,134 @@ Begin with $d = 2$: $\sin(\alpha - \beta) = \sin\alpha \cos\beta - \cos\alpha \s
             ),
         ),
     ),
+    level="hard",
+    explanation=r"""
+For one pair with the angles $\alpha = \omega i$ and $\beta = \omega j$, $\sin(\alpha - \beta) = \sin \alpha \cdot \cos \beta - \cos \alpha \cdot \sin \beta$: the block has 1 where the query's sine meets the key's cosine, and $-1$ where the query's cosine meets the key's sine.
+This is the case $a_p = 0$, $b_p = 1$ of {prf:ref}`the theorem on the commutant <thm-sin-commutant>`, which says that a form is relative if and only if its block for each pair is $a_p I$ plus $b_p$ times this block.
+A head can therefore tell before from after, though the inner product of the encodings alone cannot.
+""",
+)
+
+
+# sinusoidal-9: positions that a dtype cannot hold
+
+
+def colleagues_table(positions, d):
+    """Sinusoidal encodings of positions, interleaved, as a float32 tensor.
+
+    The positions have the dtype of the colleague's model, bfloat16.
+    """
+    at = positions.bfloat16().double()
+    pairs = torch.arange(d // 2, dtype=torch.float64)
+    angles = at[:, None] / 10000 ** (2 * pairs / d)
+    both = torch.stack([torch.sin(angles), torch.cos(angles)], dim=2)
+    return both.reshape(len(at), d).float()
+
+
+def position_that_is_lost():
+    """Return positions and a width on which `colleagues_table` is wrong."""
+    return torch.tensor([257]), 2
+
+
+def _no_positions(positions, d):
+    if positions.dtype != torch.int64 or positions.ndim != 1 or not len(positions):
+        return "positions is an int64 tensor [tokens]"
+    if positions.min() < 0 or type(d) is not int or d < 2 or d % 2:
+        return "positions count from 0, and d is an even int"
+    return ""
+
+
+LOST_POSITION = Exercise(
+    name="sinusoidal-9",
+    title="Find the input: positions in bfloat16",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_table` should do what exercise sinusoidal-6 asks for.
+She computes angles in float64, and has tested the positions 0 to 255, and 1000; all of these tests pass.
+Find `positions` and `d` for which it is wrong, with the largest position as small as possible.
+Why is it right at 1000?
+""",
+    hint=r"""
+How many significant bits has a number in bfloat16?
+""",
+    cases=((),),
+    solution=position_that_is_lost,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_table,
+        right=exact_table,
+        tested=((torch.arange(256), 8), (torch.tensor([1000]), 8)),
+        refusal=_no_positions,
+        size=lambda positions, d: int(positions.max()),
+        size_of="largest position",
+    ),
+    tolerance=2**-24,
+    explanation=r"""
+bfloat16 has 8 significant bits, so it holds every whole number up to 256; 257 needs nine, and becomes 256.
+From 256 to 512 it holds the even numbers, up to 1024 the multiples of 4, and 1000 is one of them.
+Float64 angles do not help once the position itself is lost: convert the positions to float64, never through the model's dtype.
+""",
+)
+
+
+# sinusoidal-10: the two directions of a reordering
+
+
+def colleagues_reordering(x):
+    """Reorder the last axis of x from the half to the interleaved layout."""
+    return np.concatenate((x[..., 0::2], x[..., 1::2]), axis=-1)
+
+
+def vector_that_differs():
+    """Return a smallest array on which `colleagues_reordering` is wrong."""
+    return np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def _no_features(x):
+    if type(x) is not np.ndarray or not x.ndim or not x.size or x.shape[-1] % 2:
+        return "x is an array whose last axis has an even length"
+    return ""
+
+
+DIRECTION = Exercise(
+    name="sinusoidal-10",
+    title="Find the input: the wrong direction",
+    kind="find the input",
+    minutes=10,
+    lines=1,
+    level="optional",
+    statement=r"""
+`colleagues_reordering` should do what exercise sinusoidal-5 asks for.
+She has tested it with vectors of 2 and of 4 features, and with two vectors of 4 features; all of these tests pass.
+Find an array `x` of as few numbers as possible for which it is wrong.
+What does her function do in place of what it should do, and why is it right for 4 features?
+""",
+    hint=r"""
+A reordering that is its own inverse cannot tell its two directions apart.
+""",
+    cases=((),),
+    solution=vector_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_reordering,
+        right=to_interleaved,
+        tested=(
+            (np.array([0.0, 1.0]),),
+            (np.array([0.0, 1.0, 2.0, 3.0]),),
+            (np.arange(8.0).reshape(2, 4),),
+        ),
+        refusal=_no_features,
+        size=lambda x: x.size,
+        size_of="number of entries",
+    ),
+    explanation=r"""
+Her function reorders from the interleaved to the half layout, which is the inverse.
+For 2 features nothing moves, and for 4 the two in the middle change places, which undoes itself; so both directions are the same up to width 4, whatever the number of vectors.
+For 6 features $(0, 1, 2, 3, 4, 5)$ must become $(0, 3, 1, 4, 2, 5)$, and she returns $(0, 2, 4, 1, 3, 5)$.
+Test permutations at a size at which they are not their own inverses.
+""",
 )
 
 
@@ -1398,5 +1582,7 @@ Positions, features and pairs count from 0, the base is 10000, and a pair is (si
         EXACT_TABLE,
         FIRST_RISE,
         BEFORE_OR_AFTER,
+        LOST_POSITION,
+        DIRECTION,
     ),
 )

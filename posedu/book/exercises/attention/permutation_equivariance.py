@@ -4,7 +4,14 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+)
 
 
 def permutation():
@@ -171,6 +178,123 @@ def _lifted(logits, mask):
     return np.where(mask, np.exp(logits - logits.max(-1, keepdims=True)), 0.0)
 
 
+def colleagues_weights(logits, mask):
+    """Return masked softmax weights; a row without allowed keys gets zeros."""
+    lifted = np.exp(logits - logits.max(-1, keepdims=True)) * mask
+    sums = lifted.sum(-1, keepdims=True)
+    return lifted / np.where(sums == 0, 1.0, sums)
+
+
+def logits_that_vanish():
+    """Return logits and a mask, both [1, 2], on which the function is wrong."""
+    return np.array([[746.0, 0.0]]), np.array([[False, True]])
+
+
+def _not_two_keys(logits, mask):
+    if logits.shape != (1, 2) or mask.shape != (1, 2) or mask.dtype != bool:
+        return "logits and mask are arrays of shape [1, 2], and mask is boolean"
+    is_whole = np.isfinite(logits).all() and (logits == np.abs(logits // 1)).all()
+    return "" if is_whole else "logits are whole numbers from 0 on"
+
+
+def colleagues_share(k, heads):
+    """Return the keys that each query head sees in grouped-query attention."""
+    return k.repeat(1, heads // k.shape[1], 1, 1)
+
+
+def keys_that_differ():
+    """Return keys and a number of query heads on which the function is wrong."""
+    return torch.tensor([3.0, 5.0]).reshape(1, 2, 1, 1), 4
+
+
+def _no_groups(k, heads):
+    if k.ndim != 4 or not k.is_floating_point() or type(heads) is not int:
+        return "k is a float tensor [batch, kv_heads, tokens, d], and heads an int"
+    is_multiple = heads > 0 and min(k.shape) > 0 and heads % k.shape[1] == 0
+    return "" if is_multiple else "heads is a positive multiple of kv_heads"
+
+
+VANISHED = Exercise(
+    name="permutation-equivariance-9",
+    title="Find the input: masked softmax",
+    kind="find the input",
+    minutes=15,
+    lines=1,
+    level="hard",
+    statement=r"""
+`colleagues_weights` should do what exercise permutation-equivariance-7 asks for.
+She has tested it with a row without allowed keys, with two logits of 1000, and with masked logits that are 3 and 600 larger than the allowed one; all of these tests pass.
+Find `logits` and `mask`, arrays of shape `[1, 2]`, on which it is wrong.
+The logits must be whole numbers from 0 on, and the larger of the two as small as possible.
+Why do masked logits of some hundreds do no harm?
+""",
+    hint=r"""
+What does she subtract from the logits?
+Which is the smallest positive number that float64 can hold?
+""",
+    cases=((),),
+    solution=logits_that_vanish,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_weights,
+        right=weights,
+        tested=(
+            (np.array([[1.0, 2.0]]), np.array([[False, False]])),
+            (np.array([[1000.0, 1000.0]]), np.array([[True, True]])),
+            (np.array([[3.0, 0.0]]), np.array([[False, True]])),
+            (np.array([[600.0, 0.0]]), np.array([[False, True]])),
+        ),
+        refusal=_not_two_keys,
+        size=lambda logits, mask: int(logits.max()),
+        size_of="larger logit",
+    ),
+    explanation=r"""
+She subtracts the largest logit of the row, though it is masked.
+A masked logit that is larger by $x$ leaves the allowed key $e^{-x}$, and the division by the sum, the same $e^{-x}$, repairs this as long as float64 can hold that number: $e^{-745}$ is its smallest positive number, about $4.9 \cdot 10^{-324}$.
+$e^{-746}$ is rounded to 0, and the allowed key gets weight 0 in place of 1.
+In float32 this happens from 104 on, so subtract the largest *allowed* logit; by {prf:ref}`the theorem on row constants <thm-row-constant>` any constant is right on paper.
+""",
+)
+
+TILED = Exercise(
+    name="permutation-equivariance-10",
+    title="Find the input: grouped heads",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_share` should do what exercise permutation-equivariance-6 asks for.
+She has tested it with one key head for four query heads, and with four key heads for four query heads; both tests pass.
+Find `k` and `heads` on which it is wrong, with as few query heads as possible.
+Why could her tests not show the mistake?
+""",
+    hint=r"""
+How does the order of the heads differ between `repeat` and `repeat_interleave`?
+The entries of `k` are yours to choose: if all are equal, no order shows.
+""",
+    cases=((),),
+    solution=keys_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_share,
+        right=share,
+        tested=(
+            (torch.tensor([3.0, 5.0]).reshape(1, 1, 2, 1), 4),
+            (torch.tensor([3.0, 5.0, 7.0, 9.0]).reshape(1, 4, 1, 1), 4),
+        ),
+        refusal=_no_groups,
+        size=lambda k, heads: heads,
+        size_of="number of query heads",
+    ),
+    explanation=r"""
+Four query heads and two key heads are the smallest case: her heads use the key heads 0, 1, 0, 1, and right is 0, 0, 1, 1.
+With one key head, or with one query head for each key head, both orders are the same, so the two extreme cases, multi-query and plain multi-head attention, cannot show the mistake.
+Fewer query heads have no other case: 1, 2 and 3 are divisible only by 1 and by themselves.
+The shapes agree in every case, so no error is raised either.
+""",
+)
+
+
 SHEET = Sheet(
     title="Attention",
     conventions=r"""
@@ -252,6 +376,11 @@ Which single entry of that row is 1?
                     ),
                 ),
             ),
+            explanation=r"""
+Row $i$ of $PX$ is $\sum_j P_{ij}\, x_j^\top$, and it must be $x_{\pi(i)}^\top$: the single 1 of row $i$ stands in column $\pi(i)$, so in columns 2, 3, 1, 0 from the top row to the bottom row.
+The inverse permutation has the matrix $P^\top$, with $P^\top P = I$; here it is another matrix, since $\pi$ is not its own inverse.
+Multiplication by such a matrix is what attention commutes with, by {prf:ref}`the corollary on permutation equivariance <thm-equivariance>`.
+""",
         ),
         Exercise(
             name="permutation-equivariance-2",
@@ -366,6 +495,18 @@ Then average over $i$.
                     lambda answer, n, j: sum(answer(n, k) for k in range(n)) == 1,
                 ),
             ),
+            explanation=r"""
+After one layer token $i$ is the mean of tokens $0, \dots, i$, in which $x_j$ has weight $1/(i + 1)$ if $i \ge j$, and weight 0 otherwise.
+The second layer averages these $n$ means, so token $j$ enters the last token with weight $\frac1n \sum_{i=j}^{n-1} \frac1{i+1} = (H_n - H_j)/n$, where $H_j = 1 + \frac12 + \dots + \frac1j$.
+For $n = 3$ the weights are $\frac13\bigl(1 + \frac12 + \frac13\bigr) = \frac{11}{18}$, $\frac13\bigl(\frac12 + \frac13\bigr) = \frac5{18}$ and $\frac13 \cdot \frac13 = \frac2{18}$.
+They fall with $j$, so two layers see an order; one layer does not, by {prf:ref}`the theorem on one causal layer <thm-one-causal-layer>`.
+""",
+            prediction=Prediction(
+                "How many times the weight of the last of 100 tokens is the weight of the "
+                "first, after two layers?",
+                lambda: float(averaged_twice(100, 0) / averaged_twice(100, 99)),
+                near=0.1,
+            ),
         ),
         Exercise(
             name="permutation-equivariance-3",
@@ -456,6 +597,11 @@ Write $-m\,(i - j)$ as a part that depends on $i$ alone and a part that depends 
                     ),
                 ),
             ),
+            explanation=r"""
+$-m\,(i - j) = m\,j - m\,i$: the first part depends on the key alone, the second on the query alone.
+So $\alpha_i = m\,i$ takes the second part away, and $B'_{ij} = m\,j$ is left, with equal rows and a first column of zeros.
+Softmax gives the same weights for both, by {prf:ref}`the corollary on ALiBi by columns <thm-alibi-columns>`; under a causal mask one row of $n$ numbers then replaces the whole matrix.
+""",
         ),
         Exercise(
             name="permutation-equivariance-4",
@@ -582,6 +728,12 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                     ),
                 ),
             ),
+            level="optional",
+            explanation=r"""
+$\bigl(W_q (x_i + p_i)\bigr)^\top W_k (x_j + p_j)$ is linear in $x_i + p_i$ and in $x_j + p_j$, so it is the sum of $a^\top W_q^\top W_k\, b$ over $a \in \{x_i, p_i\}$ and $b \in \{x_j, p_j\}$.
+These are the four terms of the chapter's section on a vector for each position.
+Only the last, $p_i^\top W_q^\top W_k\, p_j$, is the same for every sentence; the two in the middle connect content with position.
+""",
         ),
         Exercise(
             name="permutation-equivariance-5",
@@ -687,6 +839,11 @@ Check your mask on one query and three keys.
                     lambda answer, queries, keys: bool(answer(queries, keys)[-1].all()),
                 ),
             ),
+            explanation=r"""
+Query $r$ of the new ones stands at position $\text{keys} - \text{queries} + r$ and sees the keys up to this position, so the mask is aligned at the last query and the last key.
+An offset of 0 in place of $\text{keys} - \text{queries}$ aligns it at the first query and the first key, as PyTorch's `is_causal=True` does; both agree only where nothing is cached.
+The same tokens without a cache have the same rows in their square mask, so a cache changes no output.
+""",
         ),
         Exercise(
             name="permutation-equivariance-6",
@@ -768,6 +925,11 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                     ),
                 ),
             ),
+            explanation=r"""
+Query head $h$ uses key head $\lfloor h/g \rfloor$, where $g$ is the number of query heads for each key head; for 6 query heads and 2 key heads $g = 3$.
+`repeat_interleave` writes each key head $g$ times in a row: heads 0, 0, 0, 1, 1, 1.
+`repeat` tiles: heads 0, 1, 0, 1, 0, 1, the same shape with the wrong keys for four of the six heads.
+""",
         ),
         Exercise(
             name="permutation-equivariance-7",
@@ -776,6 +938,7 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
             minutes=15,
             lines=5,
             statement=r"""
+`logits` and `mask` are arrays `[..., queries, keys]`, and each row belongs to one query.
 Compute weights from logits, row by row, over the keys where `mask` is true.
 Masked keys get weight zero, and a row in which nothing is allowed gets zeros, not NaN.
 Logits of a thousand must not overflow, and a masked logit, however large, must not matter.
@@ -794,6 +957,12 @@ What do you subtract in a row without allowed keys, and by what do you divide th
                 (
                     np.array([[1.0, 3.0], [2.0, -1.0], [0.0, 0.5]]),
                     np.array([[True, True], [True, True], [True, False]]),
+                ),
+                (
+                    np.array([[[1.0, 3.0], [0.0, 2.0]], [[5.0, 1.0], [2.0, 4.0]]]),
+                    np.array(
+                        [[[True, True], [False, True]], [[True, True], [True, True]]]
+                    ),
                 ),
             ),
             solution=weights,
@@ -849,7 +1018,9 @@ What do you subtract in a row without allowed keys, and by what do you divide th
                 Misconception(
                     "Sum over the queries",
                     "A query shares its weight among keys, along the last axis.",
-                    lambda logits, mask: weights(logits.T, mask.T).T,
+                    lambda logits, mask: weights(
+                        logits.swapaxes(-1, -2), mask.swapaxes(-1, -2)
+                    ).swapaxes(-1, -2),
                 ),
                 Misconception(
                     "Logits not exponentiated",
@@ -893,6 +1064,11 @@ What do you subtract in a row without allowed keys, and by what do you divide th
                     ),
                 ),
             ),
+            explanation=r"""
+A number subtracted from a whole row changes no weight, by {prf:ref}`the theorem on row constants <thm-row-constant>`, so the largest allowed logit may be subtracted: then the largest exponential is 1, and none overflows.
+Masked logits become $-\infty$ before the maximum is taken, so their exponentials are 0 and they have no say in what is subtracted.
+In a row without allowed keys the maximum is $-\infty$ and the sum is 0: subtract 0 and divide by 1 there, and the row is zeros, as {prf:ref}`the definition of softmax <dfn-softmax>` says.
+""",
         ),
         Exercise(
             name="permutation-equivariance-8",
@@ -904,7 +1080,7 @@ What do you subtract in a row without allowed keys, and by what do you divide th
 A causal layer without any encoding can write $1/(t + 1)$ at position $t$, counting from a beginning token at $t = 0$.
 Store these numbers in `dtype`, computing them in float64 first.
 Up to which position $T$ are the stored values of positions $0, 1, \dots, T$ all different?
-Guess for `bfloat16` before you run it, then return $T$ for any 16-bit floating dtype.
+Return $T$ for any 16-bit floating dtype.
 """,
             hint=r"""
 The values fall, so the first two that are equal stand next to each other. 4096 positions are enough.
@@ -969,6 +1145,20 @@ The values fall, so the first two that are equal stand next to each other. 4096 
                     ),
                 ),
             ),
+            level="optional",
+            explanation=r"""
+$T$ is 189 in `bfloat16` and 1463 in `float16`: there $1/(T + 1)$ and $1/(T + 2)$ are rounded to the same number.
+Neighboring values differ by about $1/(t + 1)^2$, while between $2^{-8}$ and $2^{-7}$ the numbers of `bfloat16` are $2^{-15}$ apart, a spacing that the differences fall below at $t + 1 = 2^{7.5} \approx 181$.
+For `float16`, with three more significant bits, this happens at $2^{10.5} \approx 1448$.
+So the layer that writes $1/(t + 1)$ gives each position a value of its own for all lengths in exact numbers, but only for some hundred tokens in `bfloat16`.
+""",
+            prediction=Prediction(
+                "What is $T$ for `bfloat16`?",
+                lambda: furthest(torch.bfloat16),
+                near=0.1,
+            ),
         ),
+        VANISHED,
+        TILED,
     ),
 )

@@ -121,6 +121,12 @@ A geometric series divided by a geometric series: what do they differ by?
             lambda answer, m, W: sp.simplify(answer(m, 5) - answer(m, 2) ** 2) == 0,
         ),
     ),
+    explanation=r"""
+The weights are $e^{-mt} / \sum_{s \ge 0} e^{-ms}$, and $\sum_{s \ge 0} e^{-ms} = 1/(1 - e^{-m})$.
+The far keys have the numerator $\sum_{t \ge W+1} e^{-mt} = e^{-m(W+1)} / (1 - e^{-m})$: the same series with the factor $e^{-m(W+1)}$ taken out of every term.
+The quotient is $e^{-m(W+1)}$, whatever the length of the text; {prf:ref}`the theorem that ALiBi cannot look far <thm-alibi-window>` has the same bound for unequal contents, with one more factor $e^R$.
+For $m = 1/16$ and $W = 15$ it is $1/e$, about 37 %.
+""",
 )
 
 
@@ -207,6 +213,13 @@ Differentiate $(1 + r_2 x)^{1 - r_1}$.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The function $(1 + r_2 x)^{1 - r_1} / (r_2 (1 - r_1))$ has the prior as its derivative.
+At infinity it is 0, since $1 - r_1 < 0$, and at 0 it is $1/(r_2 (1 - r_1))$; the difference is $1/(r_2 (r_1 - 1))$.
+For $r_1 \le 1$ the integral is infinite: at $r_1 = 1$ it grows like $\log(1 + r_2 x) / r_2$, below that like a power of $x$.
+{prf:ref}`The theorem on where KERPLE's logarithm stops growing <thm-kerple-line>` draws the same line for the sum over whole distances.
+""",
 )
 
 
@@ -268,6 +281,13 @@ Python's integers have no largest one.
         (_DISTANCES, 8, 128),
         (np.arange(70), 3, 64),
         (np.arange(165), 5, 160),
+        (np.arange(101), 4, 100),
+        (np.arange(76), 3, 375),
+        (np.arange(49), 6, 384),
+        (np.arange(100), 9, 243),
+        (np.arange(29), 8, 98),
+        (np.arange(29), 16, 49),
+        (np.arange(406), 5, 1215),
     ),
     solution=buckets,
     misconceptions=(
@@ -380,6 +400,12 @@ Python's integers have no largest one.
         ),
     ),
     tolerance=0.0,
+    level="hard",
+    explanation=r"""
+Yes: $t \ge E\,(T/E)^{k/E}$ holds exactly if $t^E E^k \ge E^E T^k$, since both sides are positive and raising to the power $E$ keeps their order; these are integers, and Python's have no rounding.
+With a logarithm, the distances to fear are those where the power is a whole number: for $E = 5$ and $T = 160$ bucket 6 begins at $t = 10$, and `np.log(10/5) / np.log(160/5) * 5` may be just below 1.
+Another order of the same operations fails elsewhere, as `5 * log2(15/5) / log2(1215/5)` does, so no order is safe.
+""",
 )
 
 
@@ -624,6 +650,11 @@ And that of the offset 1?
             ),
         ),
     ),
+    explanation=r"""
+The number of the offset 0 stands behind the $L - 1$ positive offsets, at index $L - 1$, and each step of the offset by one is a step of the index by one the other way: the index is $L - 1 - (i - j)$.
+So row 0 of the matrix is the right half of `row`, from index $L - 1$ to the end, and each further row begins one place earlier.
+The matrix is constant along its diagonals, a Toeplitz matrix: $L^2$ entries, but only $2L - 1$ numbers to store.
+""",
 )
 
 
@@ -656,7 +687,7 @@ SANDWICH = Exercise(
     minutes=10,
     lines=4,
     statement=r"""
-Return Sandwich's bias $\frac{H}{8h} \sum_{k=1}^{\bar d/2} \cos \bigl( t / 10000^{2k/\bar d} \bigr)$ for the `distances` $t$ and each of $H$ = `heads` heads, `[heads, distances]`; $\bar d$ is `width`.
+Return Sandwich's bias $\frac{H}{8h} \sum_{k=1}^{\bar d/2} \cos \bigl( t / 10000^{2k/\bar d} \bigr)$ for the `distances` $t$ and each head $h = 1, \dots, H$ of $H$ = `heads` heads, `[heads, distances]`; $\bar d$ is `width`.
 Which head looks farthest?
 """,
     hint=r"""
@@ -759,6 +790,12 @@ All heads have the same sum.
             lambda t, width, heads: _waves(t, width, heads, exponent=-2),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The last head, $h = H$, looks farthest: its sum is divided by 8, the largest ratio, so its bias falls most slowly with the distance.
+The first head of 8 divides by 1 and falls 8 times as fast.
+By {prf:ref}`the theorem that many waves make a logarithm <thm-sandwich-log>` the sum follows a logarithm of the distance, and the ratio sets how steep it is.
+""",
 )
 
 
@@ -939,6 +976,11 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `scaling
             ),
         ),
     ),
+    explanation=r"""
+In the paper's convention the logits are $(q_i^\top k_j - r_1 \log(1 + r_2 |i - j|)) / \sqrt d$, in the code's $q_i^\top k_j / \sqrt d - r_1 \log(1 + r_2 |i - j|)$.
+The two differ in the bias by the factor $\sqrt d$: with heads of 64 dimensions the paper's bias is 8 times as flat for the same $r_1$.
+So weights trained with one convention run with the other only after $r_1$ is multiplied or divided by $\sqrt d$; $r_2$ stays.
+""",
 )
 
 
@@ -949,8 +991,8 @@ def until_lost(bias, near):
     """Number of keys at which the nearest ``near`` have less than half of the weight.
 
     The weight is the attention weight of one query. ``bias[t]`` is the bias at distance
-    t, and all keys have equal content. The number is an int, 0 if ``len(bias)`` keys
-    are not enough.
+    t, and all keys have equal content. The number is 0 if ``len(bias)`` keys are not
+    enough.
     """
     weights = np.exp(bias)
     share = weights[:near].sum() / weights.cumsum()
@@ -979,8 +1021,8 @@ LOST = Exercise(
     statement=r"""
 `bias[t]` is added to the logit of a key at distance $t$, and all keys have the same content.
 How many keys must there be until the nearest `near` of them, the query's own included, *together* have less than half of the weight?
-Return that number as an `int`, and 0 if `len(bias)` keys are not enough.
-Predict before you run: what is this number for 16 near keys and ALiBi with $m = 1/16$?
+Return that number, and 0 if `len(bias)` keys are not enough.
+What is it for 16 near keys and ALiBi with $m = 1/16$?
 And for KERPLE's logarithm with $r_2 = 1$ and $r_1$ = 0.5, 1 and 1.5?
 """,
     hint=r"""
@@ -1088,6 +1130,17 @@ And for KERPLE's logarithm with $r_2 = 1$ and $r_1$ = 0.5, 1 and 1.5?
         ),
     ),
     tolerance=0.0,
+    explanation=r"""
+With ALiBi and $m = 1/16$ there is no such number: the near keys keep $1 - e^{-1}$, about 63 %, in a text of any length, by {prf:ref}`the theorem that ALiBi cannot look far <thm-alibi-window>`.
+With KERPLE's logarithm and $r_1 = 0.5$ it is 55 keys, with $r_1 = 1$ it is 485.
+With $r_1 = 1.5$ there is none: the far keys have a finite sum, and the near ones keep more than 80 %.
+{prf:ref}`The theorem on where KERPLE's logarithm stops growing <thm-kerple-line>` says why: for $r_1 \le 1$ the sum over all keys grows without end, so any near keys lose half of the weight at last.
+""",
+    prediction=Prediction(
+        "With KERPLE's logarithm, $r_1 = r_2 = 1$, how many keys are there when the nearest 16 have lost half of the weight?",
+        lambda: until_lost(-np.log1p(_LONG), 16),
+        near=0.1,
+    ),
 )
 
 

@@ -5,7 +5,15 @@ import sympy as sp
 import torch
 from torch.nn.functional import leaky_relu
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # learned-biases-1: the distance of half the input
 
@@ -103,6 +111,17 @@ Twice a logarithm is the logarithm of a square.
                 sp.expand((1 + 3 * answer(sp.Integer(3), sp.Integer(5))) ** 2) == 16
             ),
         ),
+    ),
+    explanation=r"""
+The input is ½ where $2 \log(1 + c\,t) = \log(1 + c\,n)$, that is where $(1 + c\,t)^2 = 1 + c\,n$.
+The positive root gives $1 + c\,t = \sqrt{c\,n + 1}$, so $t = (\sqrt{c\,n + 1} - 1)/c$.
+In a text four times as long this distance is about twice as far, once $c\,n$ is well above 1: it grows with the root of the length, by {prf:ref}`the theorem on the middle of FIRE's inputs <thm-fire-middle>`.
+So the network spends half of its inputs on the nearest few keys, in long texts even more than in short ones.
+""",
+    prediction=Prediction(
+        "A FIRE head has $c = 1$ and normalizes by $n = 1023$. At which distance is its input ½?",
+        lambda: float(middle(sp.Integer(1), sp.Integer(1023))),
+        near=0.05,
     ),
 )
 
@@ -253,6 +272,11 @@ The maximum of the threshold and the query's position is one number for each row
             ),
         ),
     ),
+    explanation=r"""
+In the rows $i \ge \ell$: there $\max(\ell, i) = i$, and the first token's distance is $i$ as well, so its input is $\psi(i)/\psi(i) = 1$.
+In the rows before, the denominator is $\psi(\ell)$, and the first column stays below 1.
+{prf:ref}`The theorem on FIRE up to the threshold <thm-fire-toeplitz>` adds that up to row $\ell$ the matrix depends on the distance alone, and beyond it does not.
+""",
 )
 
 
@@ -369,6 +393,12 @@ What is the slope before the first?
             ),
         ),
     ),
+    explanation=r"""
+Between $x_k$ and $x_{k+1}$ the units $0, \dots, k$ are active, so the slope there is $u_0 + \dots + u_k$.
+It must be $\sigma_k = (b_{k+1} - b_k)/(x_{k+1} - x_k)$, with $b_k$ the entries of `table`; subtract the sum for the piece before, and $u_k = \sigma_k - \sigma_{k-1}$, with $\sigma_{-1} = 0$ before the first kink.
+The first point is met because all units are 0 at $x_0 = 0$, where $b_0$ alone remains.
+This is {prf:ref}`the theorem that FIRE contains any table <thm-fire-table>`; a unit whose slope does not change has weight 0 and can be left out.
+""",
 )
 
 
@@ -376,7 +406,7 @@ What is the slope before the first?
 
 
 def kinks(table):
-    """Number of kinks of the broken line through biases by distance, an int.
+    """Number of kinks of the broken line through biases by distance.
 
     ``table`` has the bias of each distance 0, 1, ….
     """
@@ -395,8 +425,8 @@ KINKS = Exercise(
 Let a network of ramps read the distance itself, $\psi(t) = t$.
 `table` holds its bias at the distances 0, 1, 2, …, and between two of them the bias is linear.
 How many kinks does this broken line have?
-Return an `int`; a change of slope below $10^{-9}$ is no kink.
-Predict for ALiBi, for five random numbers, and for a histogram with two wide bins at its end.
+A change of slope below $10^{-9}$ is no kink.
+How many are there for ALiBi, for five random numbers, and for a histogram whose last two of five bins are wide?
 May another broken line through the same points have fewer?
 """,
     hint=r"""
@@ -410,6 +440,9 @@ Where three neighbors lie on a line, there is no kink.
         (-np.minimum(np.arange(20.0), 7),),
         (np.array([0.0, 1.0, 0.0, 1.0, 2.0, 2.0]),),
         (np.array([0.0, 1.0, 3.0, 4.0]),),
+        (-0.1 * np.arange(10),),
+        (np.array([0.0, 0.0, 5e-10]),),
+        (np.array([0.0, 0.0, 3e-9]),),
     ),
     solution=kinks,
     misconceptions=(
@@ -473,6 +506,12 @@ Where three neighbors lie on a line, there is no kink.
         ),
     ),
     tolerance=0.0,
+    explanation=r"""
+ALiBi has none, since it is one line; five random numbers have 3, one at each inner distance.
+The histogram has 5: the first three bins are single distances with a kink between any two slopes, and each of the two wide bins adds the kinks where a ramp meets its flat part.
+Another broken line may have fewer, because its kinks may lie between the distances: for the biases 0, 1, 1, 0 this count is 2, and the two lines through the first two and the last two points meet at distance 1.5, with one kink.
+By {prf:ref}`the theorem that FIRE contains any table <thm-fire-table>` a unit for each kink is enough; it does not say that fewer cannot do.
+""",
 )
 
 
@@ -635,6 +674,12 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The network reads $2H$ channels at one query and one key, first the $H$ products and then the $H$ biases, and returns one number for each head.
+No step mixes two keys or two queries, so the logit of a query and a key depends on no other key: {prf:ref}`DAPE's first version needs no mask inside <thm-dape-causal>`, and it can generate with a cache.
+With $u = 0$ the logits are $S$, or $S + B$ with `residual`: training can start from the base encoding.
+""",
 )
 
 
@@ -642,7 +687,7 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
 
 
 def later_keys(kernel, masked):
-    """Number of keys after the query on which the logit of its own key depends, an int.
+    """Number of keys after the query on which the logit of its own key depends.
 
     Two convolutions of width ``kernel`` run over the query's keys. With ``masked`` the
     later keys are set to 0 before the first convolution.
@@ -654,14 +699,13 @@ LATER_KEYS = Exercise(
     name="learned-biases-6",
     title="How many later keys are read",
     kind="experiment",
-    minutes=12,
+    minutes=10,
     lines=1,
     statement=r"""
 Two convolutions, one after the other, run over the keys of a query.
 Each is centered and has the odd width `kernel`.
 With `masked`, the input of the first convolution is 0 at all later keys.
 On the contents of how many *later* keys does the logit of a query and its own key depend?
-Return an `int`.
 Try it before you compute: which gradients of a random network are not 0?
 """,
     hint=r"""
@@ -725,6 +769,125 @@ If its input there is the output of another such layer, what has that layer read
         ),
     ),
     tolerance=0.0,
+    level="optional",
+    explanation=r"""
+Without the mask there are $k - 1$ for the odd kernel width $k$: each centered layer reads $(k - 1)/2$ keys to the right, and the second layer reads outputs of the first that have read as far again.
+The gradients with respect to the contents of the next $k - 1$ keys are not 0, and all later ones are.
+With `masked` there are 0: the first layer's input at later keys is 0 for every text, so no content comes in there.
+Its *output* at these keys is still not 0, and the second layer reads it; {ref}`that is why the published network sees whether a token follows <err-dape-end>`, though not which.
+""",
+)
+
+
+# learned-biases-7: a text that is long enough
+
+
+def colleagues_inputs(tokens, c, threshold):
+    """Input of FIRE's network for every query and key, as a colleague computes it."""
+    i = np.arange(tokens)[:, None]
+    t = np.maximum(i - np.arange(tokens), 0)
+    return np.log1p(c * t) / np.log1p(c * np.maximum(threshold, t))
+
+
+def text_that_differs():
+    """Return `(tokens, c, threshold)`, few tokens with wrong `colleagues_inputs`."""
+    return 3, 1.0, 1
+
+
+LONG_TEXT = Exercise(
+    name="learned-biases-7",
+    title="Find the input: the threshold",
+    kind="find the input",
+    minutes=6,
+    lines=1,
+    statement=r"""
+`colleagues_inputs` should do what exercise learned-biases-2 asks for.
+Her tests have 6 and 21 tokens with the threshold 20, and 10 tokens with the threshold 9; they pass.
+Return `(tokens, c, threshold)` with as few tokens as possible for which it is wrong; `c` and `threshold` are positive.
+What is the rule for the number of tokens, given a threshold?
+""",
+    hint=r"""
+Compare $\max(\ell, t)$ with $\max(\ell, i)$ at all the distances $t$ of one row $i$.
+""",
+    cases=((),),
+    solution=text_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_inputs,
+        right=inputs,
+        tested=((6, 0.1, 20), (21, 0.1, 20), (10, 2.0, 9)),
+        refusal=lambda tokens, c, threshold: (
+            ""
+            if type(tokens) is int and 0 < tokens <= 1000 and c > 0 and threshold > 0
+            else "tokens is an integer from 1 to 1000, and c and threshold are positive"
+        ),
+        size=lambda tokens, c, threshold: tokens,
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+She normalizes by the larger of the threshold and the *distance*, not the query's position.
+Up to the row $i = \ell$ both are $\ell$; in a later row they differ at the distances between 0 and $i$, which read too large an input, and 1 as soon as they reach the threshold.
+So for a whole threshold $\ell$ at least $\ell + 2$ tokens are needed, 3 for $\ell = 1$; with 2 tokens the only distances are 0 and 1, the query's own position, and no threshold makes a difference.
+A test of a rule with a maximum needs texts on both sides of it: hers were all no longer than $\ell + 1$.
+""",
+)
+
+
+# learned-biases-8: a slope that comes back
+
+
+def colleagues_kinks(table):
+    """Number of kinks of the broken line through biases, as a colleague counts them."""
+    slopes = np.diff(table).round(9)
+    return len(np.unique(slopes)) - 1
+
+
+def table_that_differs():
+    """Return a short array of integers for which `colleagues_kinks` is wrong."""
+    return np.array([0, 1, 1, 2])
+
+
+SAME_SLOPE = Exercise(
+    name="learned-biases-8",
+    title="Find the input: kinks",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_kinks` should do what exercise learned-biases-4 asks for.
+It counts one kink less than there are different slopes.
+It is right for ALiBi, for a line that turns flat, and for the squares 0, 1, 4, 9, 16.
+Return the shortest table for which it is wrong, an integer array of at least two entries.
+Which kind of T5-like table will always mislead it?
+""",
+    hint=r"""
+Which number of slopes can be smaller than the number of pieces?
+""",
+    cases=((),),
+    solution=table_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_kinks,
+        right=kinks,
+        tested=(
+            (-np.arange(9),),
+            (-np.minimum(np.arange(20), 7),),
+            (np.arange(5) ** 2,),
+        ),
+        refusal=lambda table: (
+            ""
+            if table.ndim == 1 and table.dtype.kind == "i" and 1 < len(table) <= 100
+            else "the table is an integer array of 2 to 100 entries"
+        ),
+        size=lambda table: len(table),
+        size_of="number of entries",
+    ),
+    explanation=r"""
+A slope that comes back is counted once.
+With two or three entries there are at most two pieces, and no slope can come back after another, so the count is right; with four entries the slopes may be 1, 0, 1, as for 0, 1, 1, 2: two kinks, and she counts one.
+A histogram with two wide bins always misleads her: the slope 0 of each bin comes back after the ramp between them.
+Her tests were all concave or convex, and there no slope returns.
+""",
 )
 
 
@@ -735,5 +898,5 @@ Everywhere $i$ is the query and $j$ the key, counted from 0; $[z]_+ = \max(z, 0)
 FIRE's threshold is $\ell$.
 A bias is added to the logits before the softmax.
 """,
-    exercises=(MIDDLE, INPUTS, NETWORK, KINKS, DAPE, LATER_KEYS),
+    exercises=(MIDDLE, INPUTS, NETWORK, KINKS, DAPE, LATER_KEYS, LONG_TEXT, SAME_SLOPE),
 )

@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # cope-1: all gates equal
 
@@ -164,6 +172,11 @@ And what is the largest position that the table has?
             lambda answer, i, j, gate, npos: answer(i, j, sp.Integer(0), npos) == 0,
         ),
     ),
+    explanation=r"""
+From $j$ to $i$ there are $i - j$ steps and $i - j + 1$ tokens, and each adds one gate, so the sum is `gate` $\cdot\,(i - j + 1)$; the table's last position, `npos` − 1, limits it.
+With open gates the position is $\min(i - j + 1,\ \text{npos} - 1)$, by {prf:ref}`the theorem on relative position, plus one <thm-cope-ordinary>`: not the distance, but one more, because the key and the query are both counted.
+A query's own token is therefore at position 1, and column 0 of the table is not used at all.
+""",
 )
 
 
@@ -425,6 +438,11 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
             ),
         ),
     ),
+    explanation=r"""
+Row $i$ belongs to query $i$: close the gates of later keys, and sum the rest from the key to the query, which is a cumulative sum from the right.
+The step from one key to the next is the gate of the key, by {prf:ref}`the theorem that steps are gates <thm-cope-steps>`, so positions never grow towards the query.
+Two queries have different gates on the same keys: no single list of positions serves them both.
+""",
 )
 
 
@@ -615,6 +633,11 @@ Then use `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
             ),
         ),
     ),
+    explanation=r"""
+The position is first limited to the last column, then its two neighbors are mixed: the fraction $p - \lfloor p \rfloor$ is the weight of the upper column, and the rest, $1 - p + \lfloor p \rfloor$, that of the lower.
+At a whole position both neighbors are the same column, and the weights are 0 and 1.
+The result is {prf:ref}`continuous in the position, and linear between whole positions <thm-cope-line>`; without the limit there would be no column beyond the table.
+""",
 )
 
 
@@ -966,6 +989,11 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
             lambda answer, q, k, table: not answer(q, k, table).triu(1).any(),
         ),
     ),
+    explanation=r"""
+The gates are the sigmoids of the content logits, closed above the diagonal and summed from the right.
+The bias needs one number for each query and column, $q_i^\top e[n]$, and not a vector for each pair, by {prf:ref}`the theorem on numbers instead of vectors <thm-cope-scalars>`.
+Everything is divided by $\sqrt d$ once, also inside the sigmoid: with another divisor in the gates the same weights count other positions.
+""",
 )
 
 
@@ -1185,6 +1213,12 @@ The positions are whole numbers: sums of marks from the end.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+Without the content logit the keys at position $k$ would share most of the weight: the $k$-th last mark and all unmarked keys between it and the next older mark, since a key that counts nothing has the position of the mark after it.
+With the content logit only the mark itself has the logit $2S$, where $S$ is `sharp`, and all other keys have $S$ or 0.
+So its weight is at least $1/(1 + i\,e^{-S})$, by {prf:ref}`the theorem on the k-th last mark <thm-cope-count>`, wherever in the text it stands.
+""",
 )
 
 
@@ -1256,7 +1290,7 @@ GRADIENT = Exercise(
     name="cope-6",
     title="Gates without a gradient",
     kind="experiment",
-    minutes=10,
+    minutes=12,
     lines=6,
     statement=r"""
 `gates` are the gates of the last query, one for each key, and `u` are its numbers $u_0, u_1, …$, one for each column.
@@ -1368,7 +1402,152 @@ In the fourth case the gates are ½, ¼, ¼, 1 and 0.
             ).flip(0),
         ),
     ),
+    level="optional",
+    explanation=r"""
+If all gates are 0 or 1, the position is a whole number, floor and ceiling are the same column, and the gradient is 0: at $p = n$ the code computes $(p - n)\, u_n + (1 - p + n)\, u_n$, where $p$ cancels.
+The fourth case has the position $\tfrac12 + \tfrac14 + \tfrac14 + 1 = 2$ and the gradient 0 as well, though no rule on single gates shows it.
+Beyond the table it is 0 because the clamp is constant there.
+At all other positions each gate from key $j$ on gets the slope $u_{\lceil p \rceil} - u_{\lfloor p \rfloor}$, by {prf:ref}`the theorem that the bias is linear between whole positions <thm-cope-line>`, and older gates get 0.
+""",
+    prediction=Prediction(
+        "The gates are ½, ¼, ¼, 1 and 0, and the table has the numbers 0, 1, 4, 9, 16, 25. What does autograd give as the derivative of the first key's bias with respect to its gate?",
+        lambda: float(
+            gate_gradient(
+                _gates_of(0.5, 0.25, 0.25, 1.0, 0.0), torch.arange(6.0) ** 2, 0
+            )[0]
+        ),
+    ),
 )
+
+# cope-7: gates that depend on the query
+
+
+def colleagues_positions(logits, npos):
+    """CoPE's positions, ``[queries, keys]``, as a colleague computes them."""
+    gates = 1 / (1 + np.exp(-np.diag(logits)))
+    counted = np.cumsum(gates)  # one sum serves all queries
+    since_key = counted[:, None] - counted + gates
+    return np.minimum(np.tril(since_key), npos - 1)
+
+
+def logits_that_differ():
+    """Return `(logits, npos)`, few tokens with wrong `colleagues_positions`."""
+    return np.array([[0, 0], [1, 0]]), 4
+
+
+SAME_GATES = Exercise(
+    name="cope-7",
+    title="Find the input: one gate for each token",
+    kind="find the input",
+    minutes=6,
+    lines=1,
+    statement=r"""
+`colleagues_positions` should do what exercise cope-2 asks for.
+She tested 4 tokens with all logits 0, and 5 tokens whose logits are 0, 1, 2, 3, 4 in every row.
+Both tests pass.
+Return `(logits, npos)` with as few tokens as possible for which it is wrong; the logits are integers between −9 and 9.
+What do her two tests have in common?
+""",
+    hint=r"""
+Which entries of the logits does her code read?
+""",
+    cases=((),),
+    solution=logits_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_positions,
+        right=positions,
+        tested=(
+            (np.zeros((4, 4), dtype=int), 8),
+            (np.tile(np.arange(5), (5, 1)), 3),
+        ),
+        refusal=lambda logits, npos: (
+            ""
+            if logits.dtype.kind == "i"
+            and logits.shape == (len(logits), len(logits))
+            and 0 < len(logits) <= 50
+            and abs(logits).max() < 10
+            and type(npos) is int
+            and npos > 1
+            else "logits is a square integer array of at most 50 tokens, with entries "
+            "between −9 and 9, and npos an integer above 1"
+        ),
+        size=lambda logits, npos: len(logits),
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+She reads the diagonal alone: the gate that each token has for itself.
+With one token this is the whole matrix; with two, query 1 has a gate of its own on key 0, and any logit there other than that of key 0 for itself changes its position, as long as the table does not cut it off.
+In both tests all rows are equal, so the gates do not depend on the query, and then one sum serves all: this is FoX's case, not CoPE's.
+{ref}`The chapter shows the same mistake in numbers <err-cope-token>`.
+""",
+)
+
+
+# cope-8: marks beyond the k-th
+
+
+def colleagues_weights(marked, k, sharp):
+    """Weights ``[n]`` of a query that looks for the k-th last mark, by a colleague."""
+    counted = np.cumsum(marked[::-1])[::-1]
+    last_column = np.minimum(counted, k) == k
+    logits = sharp * last_column + sharp * marked
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def marks_that_differ():
+    """Return `(marked, k, sharp)`, few keys with wrong `colleagues_weights`."""
+    return np.array([True, True]), 1, 1
+
+
+OLDER_MARKS = Exercise(
+    name="cope-8",
+    title="Find the input: a table that ends at k",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_weights` should do what exercise cope-5 asks for.
+It saves columns: its table ends at position $k$.
+Her tests look for the 1st last mark in `.x.` and `x`, and for the 3rd last in `xx.x`, where `x` stands for a marked key; they pass.
+Return `(marked, k, sharp)` with as few keys as possible for which it is wrong; `marked` is an array of `True` and `False`, and `k` and `sharp` are integers from 1 to 9.
+How many columns does the head need?
+""",
+    hint=r"""
+Which keys have a position above $k$ in a long table, and which position do they have in hers?
+""",
+    cases=((),),
+    solution=marks_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_weights,
+        right=kth_last,
+        tested=(
+            (np.array([False, True, False]), 1, 2),
+            (np.array([True]), 1, 2),
+            (np.array([True, True, False, True]), 3, 4),
+        ),
+        refusal=lambda marked, k, sharp: (
+            ""
+            if marked.dtype == bool
+            and marked.ndim == 1
+            and 0 < len(marked) <= 50
+            and k in range(1, 10)
+            and sharp in range(1, 10)
+            else "marked is an array of at most 50 truth values, and k and sharp are "
+            "integers from 1 to 9"
+        ),
+        size=lambda marked, k, sharp: len(marked),
+        size_of="number of keys",
+    ),
+    explanation=r"""
+A table that ends at $k$ has $k + 1$ columns, and all older keys are clamped to the last one, $k$, where the bias is.
+Then an older mark has the same logit as the $k$-th last one: with two marks and $k = 1$ she gives both the weight ½.
+With one key the softmax gives 1 whatever the logits, so two keys are the fewest.
+The head needs $k + 2$ columns, so that older marks have a column of their own after $k$: {prf:ref}`the theorem on the k-th last mark <thm-cope-count>` asks for $k < n_{\max} - 1$, where $n_{\max}$ is the number of columns.
+""",
+)
+
 
 SHEET = Sheet(
     title="CoPE",
@@ -1376,5 +1555,14 @@ SHEET = Sheet(
 Queries $i$ and keys $j \le i$ count from 0, and everything is causal.
 $\sigma$ is the sigmoid, and a table has `npos` columns $e[0], e[1], …$.
 """,
-    exercises=(COUNT, POSITIONS, INTERPOLATE, WEIGHTS, KTH_LAST, GRADIENT),
+    exercises=(
+        COUNT,
+        POSITIONS,
+        INTERPOLATE,
+        WEIGHTS,
+        KTH_LAST,
+        GRADIENT,
+        SAME_GATES,
+        OLDER_MARKS,
+    ),
 )

@@ -7,7 +7,15 @@ import sympy as sp
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy.attention import softmax
 from posedu.numpy.gated.cope import contextual_positions
 from posedu.numpy.gated.fox import forget_bias
@@ -158,6 +166,12 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             ),
         ),
     ),
+    explanation=r"""
+$\sigma(b) = 1/(1 + e^{-b}) = e^{-m}$ gives $1 + e^{-b} = e^m$, so $b = -\log(e^m - 1)$.
+$f^t = e^{-mt} = \tfrac12$ gives $t = \log 2 / m$: half of the past is forgotten after $\log 2/m$ tokens.
+{prf:ref}`The theorem on FoX's special cases <thm-fox-alibi>` has the same $b$, and says that no other one has this gate.
+For the slope $m = \log 2$ it is $b = 0$ and one token.
+""",
 )
 
 
@@ -305,6 +319,11 @@ And after all $i$ keys?
             lambda answer, m, i: sp.simplify(answer(m, 1)[1] - answer(m, 1)[0]) == 0,
         ),
     ),
+    explanation=r"""
+After a key with the share $\beta$ the part $1 - \beta$ of the stick is left, so the weights of two neighbors have the ratio $1 - \beta$: set it to $e^{-m}$, and $\beta = 1 - e^{-m}$.
+After all $i$ keys $(1 - \beta)^i = e^{-mi}$ is left, so the weights sum to $1 - e^{-mi}$, not to 1.
+{prf:ref}`The theorem that constant logits give geometric weights <thm-stick-geometric>` is the same statement for any constant logit.
+""",
 )
 
 
@@ -377,7 +396,7 @@ Compute the weights of the keys twice: by softmax, and by stick-breaking, the ne
 Then add `c` to all logits.
 Return two numbers: the largest absolute change of a weight, for softmax and then for stick-breaking.
 All logits are small enough for `np.exp`.
-Predict both before you run.
+Which of the two numbers is 0, and why?
 """,
     hint=r"""
 A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries.
@@ -493,6 +512,17 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
             lambda answer, z, c: np.allclose(answer(z, 0.0), 0),
         ),
     ),
+    explanation=r"""
+The softmax's is 0, up to rounding: the factor $e^c$ is in every exponential and in their sum, and cancels.
+Stick-breaking has no such sum: a larger logit makes every key break off a larger share, so weight moves to the nearest keys, and the remainder shrinks.
+A single key with the logit 0 has the weight ½ before and $\sigma(c)$ after.
+So the absolute size of stick-breaking's logits has a meaning, how much of the stick is used, that a softmax does not have.
+""",
+    prediction=Prediction(
+        "A query has a single key, with the logit 0, and $c = 1$. By how much does the key's stick-breaking weight change?",
+        lambda: float(weight_changes(np.array([0.0]), 1.0)[1]),
+        near=0.1,
+    ),
 )
 
 
@@ -536,6 +566,25 @@ def _on_diagonals(a, offsets):
     return all(bool(np.ptp(np.diagonal(a, -t)) <= 1e-9) for t in offsets)
 
 
+_ARRAYS = (
+    np.array([[1.0, 0.0], [2.0, 1.0]]),
+    np.array([[1.0, 0.0], [2.0, 3.0]]),
+    np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
+    np.diag([0.0, 1.0, 0.0]),
+    np.diag([1.0, 1 + 5e-6, 1.0]),
+    np.where(np.tri(4, dtype=bool), _line[:4, :4], -np.inf),
+    np.tri(4) + np.diag([2.0, 3.0], -2),
+    np.add.outer(np.arange(3.0), np.arange(3.0)),
+    _line,
+    np.broadcast_to(0.1 * np.arange(6), (6, 6)),  # ALiBi as a bias of the key
+    np.broadcast_to(-0.1 * np.arange(6)[:, None], (6, 6)),  # ALiBi's part of the query
+    _attention(_line),
+    break_stick(np.zeros((6, 6)), attend_current=False)[0],
+    forget_bias(-np.abs(_other[0])),
+    contextual_positions(np.full((6, 6), 40.0), largest=3),
+    contextual_positions(_other, largest=3),
+)
+
 TOEPLITZ = Exercise(
     name="decay-4",
     title="Toeplitz or not",
@@ -547,35 +596,14 @@ Decide whether `a[i, j]` depends on $i - j$ alone for $j \le i$, that is whether
 Entries above the diagonal are masked and do not count.
 Numbers that differ by at most 1e-9 are equal, and all others differ by more than 1e-6.
 Return `True` or `False`.
-The check tries biases and weights of the chapter.
-Predict first: ALiBi's bias; its two parts, $m j$ of the key and $-m i$ of the query; ALiBi's softmax weights; stick-breaking with equal logits; FoX with different gates at all tokens; CoPE's positions with all gates open, and with other gates.
+The check tries biases and weights of the chapter, too.
+The last eight arrays that it tries are: ALiBi's bias; its two parts, $m j$ of the key and $-m i$ of the query; ALiBi's softmax weights; stick-breaking with equal logits; FoX with different gates at all tokens; CoPE's positions with all gates open, and with other gates.
+Which of them depend on the offset alone?
 """,
     hint=r"""
 `np.diagonal(a, -offset)` and `np.ptp`.
 """,
-    cases=tuple(
-        (a,)
-        for a in (
-            np.array([[1.0, 0.0], [2.0, 1.0]]),
-            np.array([[1.0, 0.0], [2.0, 3.0]]),
-            np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
-            np.diag([0.0, 1.0, 0.0]),
-            np.diag([1.0, 1 + 5e-6, 1.0]),
-            np.where(np.tri(4, dtype=bool), _line[:4, :4], -np.inf),
-            np.tri(4) + np.diag([2.0, 3.0], -2),
-            np.add.outer(np.arange(3.0), np.arange(3.0)),
-            _line,
-            np.broadcast_to(0.1 * np.arange(6), (6, 6)),  # ALiBi as a bias of the key
-            np.broadcast_to(
-                -0.1 * np.arange(6)[:, None], (6, 6)
-            ),  # ALiBi's part of the query
-            _attention(_line),
-            break_stick(np.zeros((6, 6)), attend_current=False)[0],
-            forget_bias(-np.abs(_other[0])),
-            contextual_positions(np.full((6, 6), 40.0), largest=3),
-            contextual_positions(_other, largest=3),
-        )
-    ),
+    cases=tuple((a,) for a in _ARRAYS),
     solution=is_toeplitz,
     misconceptions=(
         Misconception(
@@ -667,6 +695,16 @@ Predict first: ALiBi's bias; its two parts, $m j$ of the key and $-m i$ of the q
             "−∞ times 0 is NaN. Do not use entries above the diagonal at all.",
             lambda a: bool(is_toeplitz(a) and np.isfinite(a).all()),
         ),
+    ),
+    explanation=r"""
+Three of the eight: ALiBi's bias, stick-breaking with equal logits, and CoPE's positions with all gates open.
+ALiBi's two parts each depend on one index, and only their sum is a function of $i - j$; {prf:ref}`only a straight line splits in this way <thm-decay-line>`.
+ALiBi's softmax weights are not Toeplitz: each row has a sum of its own, over more keys in later rows.
+FoX with different gates and CoPE with other gates depend on the tokens between key and query, which is what they are for.
+""",
+    prediction=Prediction(
+        "Of the eight arrays named at the end, how many depend on $i - j$ alone?",
+        lambda: sum(is_toeplitz(a) for a in _ARRAYS[-8:]),
     ),
 )
 
@@ -919,6 +957,11 @@ Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l
             ),
         ),
     ),
+    explanation=r"""
+The sum of $\log f_l$ from $j + 1$ to $i$ is the difference $c_i - c_j$ of two cumulative sums, so read `c` at the query and at the key, by {prf:ref}`the theorem on differences of sums <thm-fox-sums>`.
+The part $c_i$ is the same for all keys of a row and {prf:ref}`may be left out <thm-fox-key>`: the softmax does not see it.
+A `score_mod` changes one score from its own value and indices; {prf:ref}`the odds of two keys then do not depend on a third <thm-decay-odds>`, which FoX satisfies and stick-breaking does not.
+""",
 )
 
 
@@ -1089,6 +1132,13 @@ Each design changes the older key's exponential in both places.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+In FoX's design the weight is $f e^{s_0} / (f e^{s_0} + e^{s_1})$, which goes to 0 with $f$: the older key is forgotten.
+In the other design it goes to $1/(1 + e^{s_1})$: a logit of 0 is a logit like any other, and for $s_1 < 0$ the "forgotten" key has more weight than the query's own.
+It even gains weight on the way if $s_0 < 0$.
+A gate belongs in front of the exponential, which is the same as adding $\log f$ to the logit; the chapter on FoX derives it in {prf:ref}`its definition of forgetting attention <def-fox-box>`.
+""",
 )
 
 
@@ -1307,12 +1357,92 @@ How does $M_i$ follow from $M_{i-1}$, and what is added?
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+$M_i = f_i\, M_{i-1} + k_i v_i^\top$: what older keys have written is multiplied by the gate of the new token, and the new key is written whole.
+Then $M_i^\top q_i$ is the sum, since key $j$ has been multiplied by $f_{j+1}, \dots, f_i$, and not by its own gate: {prf:ref}`the theorem on a state that decays <thm-fox-linear>`.
+The state has $d \times d_v$ numbers at every length, where softmax attention needs all keys and values.
+Dividing by the product of all gates to use one cumulative product fails in floats: the last case has 40 gates of $10^{-9}$, whose product is 0.
+""",
 )
+
+# decay-8: the ends of the diagonals
+
+
+def colleagues_check(a):
+    """Return whether the causal triangle of ``a`` is Toeplitz, as a colleague tests it.
+
+    It compares the two ends of each diagonal.
+    """
+    diagonals = [np.diagonal(a, -offset) for offset in range(len(a))]
+    return all(bool(abs(x[-1] - x[0]) <= 1e-9) for x in diagonals)
+
+
+def array_that_differs():
+    """Return a small integer array for which `colleagues_check` is wrong."""
+    return np.diag([0, 1, 0])
+
+
+DIAGONAL_ENDS = Exercise(
+    name="decay-8",
+    title="Find the input: the ends of the diagonals",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_check` should do what exercise decay-4 asks for.
+Her tests are ALiBi's bias of 6 tokens, the sums $i + j$, and products $i\,j$ of 4 tokens; they pass.
+Return the smallest square array for which it is wrong, of integers between −99 and 99.
+Which biases of this chapter are safe with her check, and why?
+""",
+    hint=r"""
+How many entries must a diagonal have so that its ends do not decide?
+""",
+    cases=((),),
+    solution=array_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_check,
+        right=is_toeplitz,
+        tested=(
+            (-np.subtract.outer(np.arange(6), np.arange(6)),),
+            (np.add.outer(np.arange(4), np.arange(4)),),
+            (np.multiply.outer(np.arange(4), np.arange(4)),),
+        ),
+        refusal=lambda a: (
+            ""
+            if a.dtype.kind == "i"
+            and a.shape == (len(a), len(a))
+            and 0 < len(a) <= 50
+            and abs(a).max() < 100
+            else "a is a square integer array of at most 50 rows, with entries between "
+            "−99 and 99"
+        ),
+        size=len,
+        size_of="number of rows",
+    ),
+    explanation=r"""
+A diagonal of one or two entries is decided by its ends, so arrays of one or two rows are safe; with three rows the main diagonal may be 0, 1, 0.
+Her tests grow or are constant along each diagonal, and there equal ends mean equal entries.
+So a bias of the form $a_i + b_j$ that rises or falls along the diagonals is safe, as are ALiBi's two parts; FoX with different gates or CoPE's positions may return to the same number by chance.
+A test needs an input that is wrong in the middle only.
+""",
+)
+
 
 SHEET = Sheet(
     title="Decay as position",
     conventions=r"""
 Queries $i$ and keys $j$ count from 0; $\sigma$ is the sigmoid; ALiBi of slope $m > 0$ adds $-m(i - j)$ to the logits; $\beta = \sigma(z)$ is the share that a key breaks off the stick.
 """,
-    exercises=(GATE, STICK, CHANGES, TOEPLITZ, FOX, INSIDE, GATED_LINEAR_ATTENTION),
+    exercises=(
+        GATE,
+        STICK,
+        CHANGES,
+        TOEPLITZ,
+        FOX,
+        INSIDE,
+        GATED_LINEAR_ATTENTION,
+        DIAGONAL_ENDS,
+    ),
 )

@@ -7,7 +7,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy.attention import causal_mask, softmax
 from posedu.numpy.gated import forget_bias
 
@@ -162,6 +170,12 @@ From a token to the next one a single gate acts, that of the later token.
             ),
         ),
     ),
+    explanation=r"""
+Key $j$ passes the gates $f_{j+1}, \dots, f_i$: one at each step, that of the later token.
+Its own gate acts on older tokens only, before it is written, and the query's own gate acts before the query looks.
+For $i = j$ there is no step and the product is empty, so $F_{ii} = 1$.
+By {prf:ref}`the theorem on composition and rank <thm-fox-semigroup>` the shares multiply along a path, $F_{ij} = F_{ik} F_{kj}$, which would count a gate twice if both ends belonged to it.
+""",
 )
 
 
@@ -310,6 +324,11 @@ Solve $\sigma(b) = f$ for $b$.
             ),
         ),
     ),
+    explanation=r"""
+The logits fall by $m$ per token if $\log f = -m$.
+Then $1/f = 1 + e^{-b} = e^m$, so $b = -\log(e^m - 1)$, as in {prf:ref}`the theorem on FoX's special cases <thm-fox-alibi>`.
+For $m = \log 2$ it is 0, gentler slopes have larger biases, and for small $m$ it is about $-\log m$: ALiBi's flattest slope, $1/256$, has $b \approx 5.5$.
+""",
 )
 
 
@@ -385,6 +404,7 @@ Which term of the logits is divided by $\sqrt d$?
         _weights_case(3, 4),
         _weights_case(8, 16),
         (*draw(2, 20, 4), np.full(20, -50.0)),
+        (*(60 * draw(2, 3, 4)), np.full(3, -1.0)),
     ),
     solution=weights,
     misconceptions=(
@@ -624,6 +644,11 @@ Which term of the logits is divided by $\sqrt d$?
             ),
         ),
     ),
+    explanation=r"""
+The logits are $q_i^\top k_j / \sqrt d + c_i - c_j$ with the cumulative sums $c$ of $\log f$, by {prf:ref}`the theorem on differences of sums <thm-fox-sums>`.
+Only the products are divided by $\sqrt d$; $D$ is a logarithm of a share and is added as it is.
+The part $c_i$ is constant in a row and cancels in the softmax, {prf:ref}`so it may be left out <thm-fox-key>`; with it all biases are at most 0.
+""",
 )
 
 
@@ -671,7 +696,7 @@ SUMS = Exercise(
 A layer of FoX is new: its gate is $\sigma(w \cdot x + b)$ with the $b$ from which the authors' code starts.
 `x` is `[tokens, d_model]` in bf16, and `weight` is `[d_model]` in float32.
 Return $c$, the cumulative sums of the logarithms of the gates up to and including each token, in float32 and to its precision, `[tokens]`.
-Predict first: how large is $c$ after a thousand tokens?
+How large is $c$ after a thousand tokens, and what would bf16 make of it?
 """,
     hint=r"""
 Use `torch.nn.functional.logsigmoid`.
@@ -809,6 +834,21 @@ Which dtype does each step need?
         ),
     ),
     tolerance=1e-2,
+    explanation=r"""
+The authors' code starts with $b = 0$, so the gates are about ½ and each token adds about $\log \tfrac12 = -0.69$: after a thousand tokens $c \approx -693$.
+In bf16 numbers near 693 are 4 apart, six times the step, so a running sum in bf16 stops at 256, where the step is less than half of the distance between two numbers: sum in float32.
+`logsigmoid` is exact also where $\sigma$ is 0 in floats, and there the logarithm of the sigmoid is $-\infty$.
+x-transformers starts with $b = 5$ instead: {ref}`the chapter compares the two <err-fox-bias>`.
+""",
+    prediction=Prediction(
+        "With the authors' bias at the start and weights that are still 0, what is $c$ after 1000 tokens?",
+        lambda: float(
+            log_gate_sums(torch.zeros(1000, 1, dtype=torch.bfloat16), torch.zeros(1))[
+                -1
+            ]
+        ),
+        near=0.1,
+    ),
 )
 
 
@@ -904,7 +944,7 @@ FEATURE = Exercise(
     name="fox-5",
     title="FoX by one more feature",
     kind="PyTorch",
-    minutes=15,
+    minutes=18,
     lines=5,
     statement=r"""
 You are given a compiled kernel and cannot change it.
@@ -1051,6 +1091,13 @@ Then undo the kernel's division, which is not by $\sqrt d$, once for $q^\top k$ 
             ),
         ),
     ),
+    level="hard",
+    explanation=r"""
+The softmax needs $-c_j$ only, {prf:ref}`the key's part of the bias <thm-fox-key>`, and a product of two features can be this number: 1 in the query, $-c_j$ in the key.
+The kernel divides all products by $\sqrt{d + 1}$, the root of the new width: multiply $-c_j$ by it, and the old features of the query by $\sqrt{d + 1}/\sqrt d$.
+The window is the kernel's own and needs nothing: the first keys drop out of the sum with their features.
+{prf:ref}`The theorem on folded biases <thm-fox-folded>` does the same with several features, to keep digits.
+""",
 )
 
 
@@ -1292,6 +1339,12 @@ What stands before the first token?
             lambda answer, k, alpha: np.allclose(answer(k, 0 * alpha), _norm(k)),
         ),
     ),
+    level="optional",
+    explanation=r"""
+$\alpha_i$ is the share of the key *before*, $1 - \alpha_i$ that of the token's own; before the first token stand zeros, so the first key is only made smaller and then normed.
+The shift comes first and the norm second, as {prf:ref}`the definition of FoX (Pro) <def-fox-pro-box>` has it: normed keys that are mixed afterwards have no unit mean square.
+With gains 1 the mean square of a key is just below 1, because $\varepsilon$ is added to it.
+""",
 )
 
 
@@ -1299,7 +1352,7 @@ What stands before the first token?
 
 
 def keys_holding(log_f, share):
-    """Fewest nearest keys that hold the part ``share`` of the weight, an int.
+    """Fewest nearest keys that hold the part ``share`` of the weight.
 
     The weight is the attention weight of the last FoX query on all keys, which have
     equal content; ``log_f``, ``[tokens]``, are the log gates.
@@ -1347,9 +1400,9 @@ KEYS_HOLDING = Exercise(
     lines=3,
     statement=r"""
 All keys have the same content, so the last query's weights are proportional to $F_{ij}$.
-Return the smallest number of nearest keys, the query's own included, that together hold at least `share` < 1 of its weight, as an `int`.
+Return the smallest number of nearest keys, the query's own included, that together hold at least `share` < 1 of its weight.
 `log_f` is `[tokens]`, oldest first.
-Predict before you run: what is this number for a gate bias of 0 and a share of 0.99?
+What is this number for a gate bias of 0 and a share of 0.99?
 And for a gate bias of 5?
 """,
     hint=r"""
@@ -1462,6 +1515,82 @@ Take cumulative sums twice: of $\log f$ from the end, and of their exponentials.
             lambda answer, log_f, share: answer(log_f, 0.999) > answer(log_f, 0.5),
         ),
     ),
+    explanation=r"""
+With the bias 0 every gate is ½, and 7 keys hold $1 - 2^{-7}$, more than 0.99.
+With the bias 5 each gate is $\sigma(5) \approx 0.9933$, and it takes 686 keys, in a text that is long enough.
+In both cases it is about $\log(100)/\mu$ with $\mu = -\log f$, the window of {prf:ref}`the theorem on the mean window <thm-fox-window>`.
+So at the first step a layer of the authors' sees about seven tokens, and one with the bias 5 a hundred times as many.
+""",
+    prediction=Prediction(
+        "With a gate bias of 5 at every token, how many keys hold 0.99 of the weight?",
+        lambda: keys_holding(_SLOW, 0.99),
+        near=0.2,
+    ),
+)
+
+
+# fox-8: at least, or more
+
+
+def colleagues_count(log_f, share):
+    """Fewest nearest keys that hold the part ``share``, as a colleague counts them."""
+    f = np.exp(np.cumsum(log_f[:0:-1]))
+    cumulative = np.cumsum(np.append(1.0, f))
+    return int((cumulative <= share * cumulative[-1]).sum() + 1)
+
+
+def gates_that_differ():
+    """Return `(log_f, share)`, few tokens with a wrong `colleagues_count`."""
+    return np.zeros(2), 0.5
+
+
+TIES = Exercise(
+    name="fox-8",
+    title="Find the input: at least",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_count` should do what exercise fox-7 asks for.
+Her tests are 40 and 300 gates of ½ with the shares 0.99 and 0.7, and 3 open gates with the share 0.9; they pass.
+Return `(log_f, share)` with as few tokens as possible for which it is wrong; `share` is above 0 and below 1, and `log_f` at most 0.
+Why would a thousand random tests probably not have found it?
+""",
+    hint=r"""
+*At least* the share is asked for.
+When do some of the nearest keys hold it exactly?
+""",
+    cases=((),),
+    solution=gates_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_count,
+        right=keys_holding,
+        tested=(
+            (np.full(40, -math.log(2)), 0.99),
+            (np.full(300, -math.log(2)), 0.7),
+            (np.zeros(3), 0.9),
+        ),
+        refusal=lambda log_f, share: (
+            ""
+            if log_f.ndim == 1
+            and log_f.dtype == float
+            and 0 < len(log_f) <= 1000
+            and log_f.min() >= -99
+            and log_f.max() <= 0
+            and 0 < share < 1
+            else "log_f is a float array of at most 1000 numbers from −99 to 0, and "
+            "share is above 0 and below 1"
+        ),
+        size=lambda log_f, share: len(log_f),
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+She asks for *more* than the share, which differs only where some of the nearest keys hold exactly the share.
+One token holds everything, which no share below 1 equals; two open gates give both keys the weight ½, and with the share ½ one key is enough.
+For random gates the sums are random numbers, and an exact tie has probability 0: edge cases must be written down, not drawn.
+Gates of 1 and shares with few binary digits are the inputs whose sums have no rounding.
+""",
 )
 
 
@@ -1471,5 +1600,5 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j \le i$ the key, counted from 0.
 $f_l \in (0, 1)$ is the gate of token $l$, $F_{ij}$ the share of key $j$ that is left at query $i$, $D = \log F$, and $c$ are the cumulative sums of $\log f$.
 """,
-    exercises=(SHARE_LEFT, SLOPE, WEIGHTS, SUMS, FEATURE, SHIFT, KEYS_HOLDING),
+    exercises=(SHARE_LEFT, SLOPE, WEIGHTS, SUMS, FEATURE, SHIFT, KEYS_HOLDING, TIES),
 )

@@ -57,7 +57,7 @@ def _broken_padded_tokens(x, mask, table):
 
 
 def symptom_of_padding(function):
-    """How much the last token of a text changes if the text is padded."""
+    """Return how much the last token of a text changes if the text is padded."""
     x, table = torch.ones(1, 5, 2), torch.arange(16.0).reshape(8, 2)
     alone = function(x[:, 2:], torch.ones(1, 3, dtype=torch.bool), table)
     padded = function(x, torch.tensor([[False, False, True, True, True]]), table)
@@ -143,7 +143,7 @@ def _broken_packed_mask(segments):
 
 
 def symptom_of_packing(function):
-    """How many keys of other texts a packed text attends to."""
+    """Return how many keys of other texts a packed text attends to."""
     segments = torch.tensor([0, 0, 0, 1, 1])
     return function(segments)[3:, :3].sum().item()
 
@@ -223,7 +223,7 @@ def _broken_cached_scores(q, keys, base, d):
 
 
 def symptom_of_stale_keys(function):
-    """How much scores depend on the place of a text, with a base of 500."""
+    """Return how much scores depend on the place of a text, with a base of 500."""
     tokens, first = torch.ones(2, 4), torch.zeros(3, 4)
     near = function(tokens[0], tokens, 500.0, 4)
     far = function(tokens[0], torch.cat((first, tokens)), 500.0, 4)
@@ -311,7 +311,7 @@ def _broken_rotated_in(x, positions, dtype):
 
 
 def symptom_of_half_precision(function):
-    """How many of 1,000 neighboring positions bfloat16 cannot tell apart."""
+    """Return at how many of 1,000 positions bfloat16 repeats its neighbor."""
     at = torch.arange(4000, 5000)
     rotated = function(torch.ones(1000, 2), at, torch.bfloat16)
     return (rotated[1:] == rotated[:-1]).all(1).sum().item()
@@ -402,7 +402,7 @@ def _broken_base_of(config):
 
 
 def symptom_of_lost_base(function):
-    """How far the base of a newer file is from the 500,000 that stands in it."""
+    """Return how far the base of a newer file is from the 500,000 that stands in it."""
     newer = {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}
     return abs(function(newer) - 500_000.0)
 
@@ -498,7 +498,7 @@ def _broken_sectioned_angles(positions, sections, d):
 
 
 def symptom_of_sections(function):
-    """How far angles of a text, whose three positions are equal, are from RoPE's."""
+    """Return how far angles of a text, whose three positions are equal, are from RoPE's."""
     positions = torch.arange(5).expand(3, 5)
     angles = function(positions, [2, 3, 3], 16)
     return (angles - torch.arange(5.0)[:, None] * frequencies(16)).abs().max().item()
@@ -587,7 +587,7 @@ def _broken_partly_rotated(x, positions, rotated):
 
 
 def symptom_of_partial_width(function):
-    """How far the slowest rotated pair is from where it should be after 100 tokens."""
+    """Return how far the slowest rotated pair is from where it should be after 100 tokens."""
     x = torch.eye(8)[1:2]  # the second feature, of the slowest of two pairs
     return (function(x, torch.tensor([100]), 4)[0, 1] - math.cos(1.0)).abs().item()
 
@@ -680,7 +680,7 @@ def _broken_to_half_layout(weight, heads):
 
 
 def symptom_of_layout(function):
-    """How many rows of the first of two heads come from the second head."""
+    """Return how many rows of the first of two heads come from the second head."""
     weight = torch.arange(8.0)[:, None]
     return (function(weight, 2)[:4] >= 4).sum().item()
 
@@ -769,7 +769,7 @@ def _broken_grid_positions(width, height):
 
 
 def symptom_of_axes(function):
-    """How many columns lie between the first two patches, beyond the one of a row."""
+    """Return how many columns lie between the first two patches, beyond the one of a row."""
     first, second = function(3, 2)[:2]
     return (second - first - torch.tensor([1, 0])).abs().sum().item()
 
@@ -847,7 +847,7 @@ def _broken_step_bias(cached, new, slope):
 
 
 def symptom_of_step(function):
-    """How far the step's bias is from the last row of the whole text's."""
+    """Return how far the step's bias is from the last row of the whole text's."""
     whole, step = function(0, 5, 0.5), function(4, 1, 0.5)
     return (whole[-1:] - step).abs().max().item()
 
@@ -931,7 +931,7 @@ def _broken_slopes_of_rank(heads, rank, ranks):
 
 
 def symptom_of_slopes(function):
-    """How far the slopes of four ranks together are from those of one device."""
+    """Return how far the slopes of four ranks together are from those of one device."""
     alone = function(8, 0, 1)
     together = torch.cat([function(8, rank, 4) for rank in range(4)])
     return (alone - together).abs().max().item()
@@ -981,7 +981,7 @@ Which number does a rank's first head have among all heads?
         ),
     ),
     explanation=r"""
-A head's slope depends on its number among all heads and on the number of all heads; a rank knows neither unless it is told.
+A head's slope depends on its number among all heads and on the number of all heads; a rank must be given both.
 Trained with the fault, a model would have only `heads / ranks` different slopes, each on every rank; it would learn to use them, and break on one device.
 So what counts is that training and use agree, and the number of devices should not be part of a model.
 """,
@@ -1013,7 +1013,7 @@ def _broken_decoder_buckets(queries, keys, distance):
 
 
 def symptom_of_buckets(function):
-    """How many of the first five distances share the bucket of distance 0."""
+    """Return how many of the first five distances share the bucket of distance 0."""
     return (function(1, 6, 8)[0, :5] == 0).sum().item()
 
 

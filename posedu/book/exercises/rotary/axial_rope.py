@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy.rotary import axial, axial_frequencies, grid
 
 # axial-rope-1: the frequencies of a head
@@ -18,7 +26,7 @@ def spectrum(d):
     """
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
-    return count, sp.Integer(1), slowest
+    return sp.Integer(count), sp.Integer(1), slowest
 
 
 def _slowest(base, last, d, step=4):
@@ -170,6 +178,11 @@ First write down all frequencies for $d = 8$.
             lambda answer, d: sp.Rational(1, 100) < answer(d)[2] < 1,
         ),
     ),
+    explanation=r"""
+A head has $d/2$ pairs, half of them for each axis: $d/4$ frequencies.
+They are $100^{-4t/d}$ with $t = 0, \dots, d/4 - 1$, by {prf:ref}`the definition of axial RoPE <def-axial-box>` with $N = 2$.
+The fastest is $100^0 = 1$ and the slowest $100^{-4(d/4 - 1)/d} = 100^{4/d - 1}$, a little above $1/100$; for $d = 8$ it is $1/10$.
+""",
 )
 
 
@@ -283,6 +296,11 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
         ),
         Property("The first row is (0, 0), (1, 0), …", _first_row),
     ),
+    explanation=r"""
+A row has `width` patches, so patch $n$ stands in row $\lfloor n / \text{width} \rfloor$ and in column $n \bmod \text{width}$.
+The height is needed only for the number of patches.
+On a square image every exchange of width and height goes unnoticed: test with images that are not square.
+""",
 )
 
 
@@ -434,6 +452,12 @@ What is its inner product with $(0, 1)$?
             ),
         ),
     ),
+    explanation=r"""
+With the key at the origin the query $(1, 0)$ is rotated by $f \cdot r$ and becomes $(\cos, \sin)$ of this angle, so $s(r) = \sin(f_0 r_0 + f_1 r_1)$.
+The expression is $\sin(f_0 u + f_1 v) - \sin(f_0 u) - \sin(f_1 v)$, because $s(0, 0) = 0$.
+It is zero for all $u$ and $v$ if and only if $f_0 = 0$ or $f_1 = 0$: if neither is zero, it is $-2$ at $u = \pi / (2 f_0)$, $v = \pi / (2 f_1)$.
+So {prf:ref}`an axial score is a sum over axes <thm-axes-separable>`, and {prf:ref}`mixed RoPE can express <thm-axes-diagonal>` scores that are not.
+""",
 )
 
 
@@ -627,6 +651,11 @@ Then join them.
             ),
         ),
     ),
+    explanation=r"""
+The angle of a pair is its frequency vector times the position, and axial RoPE's frequency vectors lie on the axes: each pair sees one coordinate, with the same $\theta_t$ for columns and rows.
+The two orders hold the same angles, and {prf:ref}`the theorem on orders <thm-axes-order>` gives the permutation of pairs between them.
+In the array `[tokens, axis, frequency]` it exchanges the last two axes before they are merged.
+""",
 )
 
 
@@ -808,6 +837,11 @@ Where is the middle of a row of two patches, at 0 and at 1?
             ),
         ),
     ),
+    explanation=r"""
+Coordinates run from 0 to $\text{width} - 1$, so their middle is $(\text{width} - 1)/2$: for two patches, at 0 and at 1, it is one half.
+For an even width or height this is between two patches, so the positions must be floats.
+RoPE allows that: {prf:ref}`the relative identity on a grid <thm-axes-relative>` holds for all real positions, and the class token's scores then depend on where the patch is relative to the middle of the image.
+""",
 )
 
 
@@ -952,6 +986,12 @@ Which of these varies fastest in the list of rows, before and after?
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+In the concatenated order the rows of a head are counted by axis, then frequency, then member; in the alternating order by frequency, then axis, then member.
+So the two indices are exchanged, within each head, and the members of a pair stay together.
+With $W_q$ and $W_k$ both reordered, all scores stay the same, by {prf:ref}`the theorem on orders <thm-axes-order>`.
+""",
 )
 
 
@@ -990,6 +1030,16 @@ def neighbor_spread(z, positions, width, height):
     image = rotated(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
     return scores.max() - scores.min()
+
+
+def _rejected():
+    images = (4, 4), (5, 3)
+    orders = [
+        (grid(*shape[::step], coordinates="index"), *shape)
+        for shape in images
+        for step in (1, -1)
+    ]
+    return sum(neighbor_spread(_Z, *order) > 1e-9 for order in orders)
 
 
 def _spread_along_the_line(z, positions, width, height):
@@ -1138,6 +1188,15 @@ The last patch of a row has no right neighbor.
                 ).max()
             )(rotated(z, positions).reshape(height, width, -1)),
         ),
+    ),
+    explanation=r"""
+The test rejects one of the four: `grid(3, 5, …)` on $5 \times 3$ patches, where the scores differ by 0.89 for this `z`.
+`grid(4, 4, …)` is the same call in the right and in the wrong order, so on a square image the mistake cannot show.
+With right positions all right neighbors have the same offset, $(1, 0)$, and so the same score, by {prf:ref}`the relative identity on a grid <thm-axes-relative>`.
+""",
+    prediction=Prediction(
+        r"How many of the four does the test reject: `grid(width, height, …)` and `grid(height, width, …)`, on $4 \times 4$ and on $5 \times 3$ patches?",
+        _rejected,
     ),
 )
 
@@ -1361,6 +1420,124 @@ Then try frequency vectors of axial RoPE, frequency vectors along one diagonal, 
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+For axial RoPE the logit is a function of the column plus a function of the row, because {prf:ref}`an axial score is a sum over axes <thm-axes-separable>`.
+The exponential of a sum is a product, and so are the weights: columns times rows, a table of rank 1, and the second singular value is 0 up to rounding.
+With $f = (1, 1)$ alone the share is 0.52 on $5 \times 3$ patches.
+In between it need not rise evenly: on $8 \times 8$ patches, with the vectors $(1, t)$ and $(t, 1)$, it is 0.19 for $t = 0.1$, 0.63 for $t = 0.5$ and 0.57 for $t = 1$.
+""",
+)
+
+
+# axial-rope-9: rows counted by the height
+
+
+def colleagues_patches(width, height):
+    """Positions (column, row) of an image's patches: [width · height, 2]."""
+    n = np.arange(width * height)
+    return np.stack((n % width, n // height), axis=-1)
+
+
+def image_with_wrong_rows():
+    """Return the smallest image for which `colleagues_patches` is wrong.
+
+    The answer is (width, height), in patches.
+    """
+    return 1, 2
+
+
+def _refused_image(width, height):
+    if type(width) is not int or type(height) is not int or min(width, height) < 1:
+        return "width and height are positive integers"
+    return ""
+
+
+ROWS = Exercise(
+    name="axial-rope-9",
+    title="Find the input: an image",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_patches` should do what exercise axial-rope-2 asks for.
+Her tests are images of $2 \times 2$, $14 \times 14$ and $16 \times 16$ patches, all that her model knows, and they pass.
+For which image, the one with the fewest patches, is it wrong?
+What have her tests in common?
+""",
+    hint=r"""
+By which of the two numbers should the row be counted?
+""",
+    cases=((),),
+    solution=image_with_wrong_rows,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_patches,
+        right=patches,
+        tested=((2, 2), (14, 14), (16, 16)),
+        refusal=_refused_image,
+        size=lambda width, height: width * height,
+        size_of="number of patches",
+    ),
+    explanation=r"""
+She divides by the height in place of the width, and all her images are square, where both are the same.
+Two patches are enough: with width 1 and height 2 she puts both into row 0, with width 2 and height 1 she puts the second into row 1.
+With a wrong row the offsets are wrong, and {prf:ref}`scores depend on offsets alone <thm-axes-relative>`: nothing fails, and the model sees another image.
+""",
+)
+
+
+# axial-rope-10: the middle of an image
+
+
+def colleagues_class_token(width, height):
+    """Positions of a class token in the middle of an image, and of its patches."""
+    n = torch.arange(width * height)
+    at = torch.stack((n % width, n // width), -1)
+    middle = torch.tensor([[(width - 1) // 2, (height - 1) // 2]])
+    return torch.cat((middle, at)).double()
+
+
+def image_with_wrong_middle():
+    """Return the smallest image for which `colleagues_class_token` is wrong.
+
+    The answer is (width, height), in patches.
+    """
+    return 2, 1
+
+
+MIDDLE = Exercise(
+    name="axial-rope-10",
+    title="Find the input: a middle",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_class_token` should do what exercise axial-rope-5 asks for.
+Her tests are images of $3 \times 3$, $5 \times 3$ and $1 \times 7$ patches, and they pass.
+For which image, the one with the fewest patches, is it wrong?
+Which one character of her code is wrong?
+""",
+    hint=r"""
+Where is the middle of an even number of patches?
+""",
+    cases=((),),
+    solution=image_with_wrong_middle,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_class_token,
+        right=with_class,
+        tested=((3, 3), (5, 3), (1, 7)),
+        refusal=_refused_image,
+        size=lambda width, height: width * height,
+        size_of="number of patches",
+    ),
+    explanation=r"""
+One of the two slashes in `//`: the division should not be rounded.
+For odd numbers of patches the middle is a patch, and rounding changes nothing; for two patches in a row it is 0.5, and she puts the class token on the first patch.
+A class token at the position of a patch is allowed, but not what was asked for: by {prf:ref}`the relative identity on a grid <thm-axes-relative>` its scores then depend on offsets from that patch.
+""",
+    level="optional",
 )
 
 
@@ -1381,5 +1558,7 @@ Angles are counter-clockwise.
         REORDER,
         NEIGHBORS,
         RANK,
+        ROWS,
+        MIDDLE,
     ),
 )

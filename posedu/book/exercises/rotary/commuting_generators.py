@@ -5,7 +5,15 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 
 def _skew(a, b, c):
@@ -106,6 +114,11 @@ Two products and a difference.
             ),
         ),
     ),
+    explanation=r"""
+$L_z L_x$ has its only entry, 1, in row 0 and column 2, and $L_x L_z$ has its only entry, 1, in row 2 and column 0.
+So $[L_z, L_x]$ takes $e_2$ to $e_0$ and $e_0$ to $-e_2$: it is $L_y$, the generator of counter-clockwise rotations about the second direction.
+It is not zero, so by {prf:ref}`the main theorem <thm-com-main>` rotations about two directions of space are not exactly relative.
+""",
 )
 
 
@@ -201,6 +214,11 @@ Mind that $AB \ne BA$.
             lambda a, b: -(a * b + b * a),
         ),
     ),
+    explanation=r"""
+To second order $e^{sA} e^{tB} = I + sA + tB + \tfrac{1}{2}s^2 A^2 + st\,AB + \tfrac{1}{2}t^2 B^2$, and $e^{sA + tB} = I + sA + tB + \tfrac{1}{2}(sA + tB)^2$.
+The square is $s^2 A^2 + st\,(AB + BA) + t^2 B^2$, so the coefficient of $st$ in the difference is $AB - \tfrac{1}{2}(AB + BA) = \tfrac{1}{2}[A, B]$.
+It is zero only if $A$ and $B$ commute, which is how {prf:ref}`the main theorem <thm-com-main>` is proved in one direction.
+""",
 )
 
 
@@ -365,6 +383,12 @@ There are two conditions, and neither follows from the other.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+A rotation matrix has $M^\top M = I$ and $\det M = 1$.
+Neither follows from the other: a reflection has the first without the second, a shear the second without the first.
+By {prf:ref}`the theorem on rotation matrices <thm-com-rotations>` these are exactly the exponentials of skew matrices.
+""",
 )
 
 
@@ -583,6 +607,12 @@ What does exchanging `a` and `c` do to them?
             ),
         ),
     ),
+    explanation=r"""
+Exchanging the two axes of generators turns every product $A_a A_c$ into $A_c A_a$, so the array equals its transpose if and only if all commutators are zero.
+Blocks of different $m$ act on different features and are never multiplied with each other; but each block must commute by itself, and a sum over blocks can hide two commutators that cancel.
+All pairs of axes are needed: commuting is not transitive.
+This is the condition of {prf:ref}`the main theorem <thm-com-main>`.
+""",
 )
 
 
@@ -690,6 +720,12 @@ The leading $Q$ cancels against the key's.
             _same_scores,
         ),
     ),
+    level="optional",
+    explanation=r"""
+The score is $(Q M(x) Q^\top W_q x')^\top (Q M(y) Q^\top W_k y')$ for the contents $x'$ and $y'$, and $Q^\top Q = I$ stands in its middle.
+What remains is RoPE-Mixed alone with the projections $Q^\top W_q$ and $Q^\top W_k$.
+By {prf:ref}`the normal form <thm-com-normal>` every family of commuting generators has such a $Q$, so an exactly relative encoding with a fixed basis can do no more than RoPE-Mixed with trained projections.
+""",
 )
 
 
@@ -703,6 +739,12 @@ def path_distance(a, b, v):
     """
     first, second = expm(a), expm(b)
     return np.linalg.norm(first @ second @ v - second @ first @ v)
+
+
+def _shrinkage():
+    a, b = (0.01 * np.array(turn, dtype=float) for turn in (_LZ, _LX))
+    v = np.array([0.0, 0.6, 0.8])
+    return path_distance(a, b, v) / path_distance(a / 10, b / 10, v)
 
 
 _Z, _X = (np.array(m.tolist(), dtype=float) for m in (_LZ, _LX))
@@ -732,7 +774,7 @@ PATHS = Exercise(
 Move $v$ one column and then one row, or one row and then one column: $e^{A} e^{B} v$ and $e^{B} e^{A} v$.
 Return the distance between the two ends.
 `expm` is SciPy's matrix exponential.
-Predict before you run: by what factor does the distance shrink if both steps are a tenth as long?
+Then try it with small steps: by what factor does the distance shrink if both are a tenth as long?
 """,
     hint=r"""
 Take `np.linalg.norm` of a difference.
@@ -829,7 +871,95 @@ Take `np.linalg.norm` of a difference.
             lambda a, b, v: np.linalg.norm(expm(a + b) @ v - expm(b) @ expm(a) @ v),
         ),
     ),
+    explanation=r"""
+The distance shrinks by a factor of about 100, not 10.
+To second order the two products differ by $[A, B]$ applied to $v$, by the expansion of exercise commuting-generators-2, and the commutator of two matrices that are a tenth as large is a hundredth as large.
+For quarter turns the ends are 1.72 apart: generators that do not commute break {prf:ref}`the exactly relative law <thm-com-main>` visibly for large steps and hardly for small ones.
+""",
+    prediction=Prediction(
+        "Both steps are small. By what factor does the distance shrink if both are a tenth as long?",
+        _shrinkage,
+        near=0.05,
+    ),
 )
+
+
+# commuting-generators-7: neighbors that commute
+
+
+def colleagues_commute(generators):
+    """Return whether all generators, ``[axes, blocks, b, b]``, commute."""
+    for n in range(len(generators) - 1):
+        first, second = generators[n], generators[n + 1]
+        if not np.allclose(first @ second, second @ first):
+            return False
+    return True
+
+
+def generators_that_do_not_commute():
+    """Return the smallest generators for which `colleagues_commute` is wrong.
+
+    They are an array ``[axes, blocks, b, b]`` of skew matrices.
+    """
+    about_z = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 0]])
+    about_x = np.array([[0, 0, 0], [0, 0, -1], [0, 1, 0]])
+    return np.stack((about_z, np.zeros((3, 3)), about_x))[:, None]
+
+
+def _refused_generators(generators):
+    if not isinstance(generators, np.ndarray) or generators.dtype.kind not in "if":
+        return "generators are a NumPy array of numbers"
+    if generators.ndim != 4 or generators.shape[2] != generators.shape[3]:
+        return "the shape is [axes, blocks, b, b]"
+    if not generators.size or not np.isfinite(generators).all():
+        return "there are one or more axes, blocks and features, and finite numbers"
+    if (generators != -generators.swapaxes(2, 3)).any():
+        return "every block is a skew matrix"
+    return ""
+
+
+_TURNS = generators_that_do_not_commute()
+
+NEIGHBORS = Exercise(
+    name="commuting-generators-7",
+    title="Find the input: generators",
+    kind="find the input",
+    minutes=10,
+    lines=3,
+    statement=r"""
+`colleagues_commute` should do what exercise commuting-generators-4 asks for, for skew blocks.
+Her tests are two axes that commute, two that do not, and three axes with the generators $L_z$, $L_x$ and $L_z$; all pass.
+Find generators, an array `[axes, blocks, b, b]` of skew matrices, for which it is wrong.
+The smallest input is the one with the fewest entries.
+Which pair of axes does she never compare, and why does it matter?
+""",
+    hint=r"""
+Which generator commutes with every other one?
+Can skew $2 \times 2$ matrices fail to commute?
+""",
+    cases=((),),
+    solution=generators_that_do_not_commute,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_commute,
+        right=commute,
+        tested=(
+            (_TURNS[[0, 0]],),
+            (_TURNS[[0, 2]],),
+            (_TURNS[[0, 2, 0]],),
+        ),
+        refusal=_refused_generators,
+        size=lambda generators: generators.size,
+        size_of="number of entries",
+    ),
+    explanation=r"""
+She compares neighboring axes only, so of three axes she never compares the first with the last.
+Commuting is not transitive: a zero generator, or a rotation in a plane of its own, commutes with both $L_z$ and $L_x$, which do not commute with each other.
+With two axes nothing is left out, and skew $2 \times 2$ matrices are multiples of one matrix, so three axes and $3 \times 3$ blocks are needed: 27 entries.
+{prf:ref}`The main theorem <thm-com-main>` asks for *all* pairs of axes.
+""",
+)
+
 
 SHEET = Sheet(
     title="Commuting generators",
@@ -837,5 +967,5 @@ SHEET = Sheet(
 $[A, B] = AB - BA$ and $R(x) = \exp(\sum_a x_a A_a)$.
 Matrices are SymPy matrices where the kind is by hand or SymPy.
 """,
-    exercises=(COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, PATHS),
+    exercises=(COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, PATHS, NEIGHBORS),
 )

@@ -3,7 +3,15 @@
 import numpy as np
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # comrope-1: the axis of a block
 
@@ -72,6 +80,10 @@ The axes take turns, beginning with axis 0.
             lambda blocks, axes: [0] * blocks,
         ),
     ),
+    explanation=r"""
+Block $m$ has a generator for axis $a$ if $m \equiv a \pmod N$, by {prf:ref}`the definition of ComRoPE-AP <def-ap-box>`: its axis is the remainder $m \bmod N$.
+This is the alternating order; with blocks of 2 and suitable matrices AP is {prf:ref}`axial RoPE in that order <thm-comrope-cases>`.
+""",
 )
 
 
@@ -244,6 +256,13 @@ A matrix has $b^2$ numbers, and a multiplier is one number for each axis and blo
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+All heads together have $C/b$ blocks, each with a matrix of $b^2$ numbers: $Cb$ parameters for AP.
+LD adds one multiplier for each axis and block, $NC/b$; if all heads share them, there are multipliers for the blocks of one head only, $NC/(bh)$.
+With $C = 768$, $b = 8$, $N = 2$ and $h = 12$ these are 6144, 6336 and 6160 parameters, so multipliers cost little.
+Only $P - P^\top$ matters, so $b(b - 1)/2$ of the $b^2$ numbers of a matrix would be enough.
+""",
 )
 
 
@@ -392,6 +411,10 @@ First make the matrices skew, then give the multipliers two more axes.
             ),
         ),
     ),
+    explanation=r"""
+The generators of one block are multiples $\theta_{am} S_m$ of one skew matrix $S_m = P_m - P_m^\top$, by {prf:ref}`the definition of ComRoPE-LD <def-ld-box>`.
+Multiples of one matrix commute, so {prf:ref}`both families commute <thm-comrope-commute>` and are exactly relative, whatever is trained.
+""",
 )
 
 
@@ -580,6 +603,10 @@ The class token has ½ on every axis.
             ),
         ),
     ),
+    explanation=r"""
+A patch has its center's coordinates, (index + ½)/count on each axis, so the image runs from 0 to 1 in both directions and the class token stands in its middle.
+Width and height have counts of their own: on an image that is not square a step to the right and a step down have different lengths.
+""",
 )
 
 
@@ -593,6 +620,11 @@ def moves(draws, sigma):
     The tensor has the shape of ``draws``.
     """
     return (draws * sigma / 2).clamp(-0.5, 0.5)
+
+
+def _on_the_edge():
+    moved = moves(torch.tensor(draw(20000)), 1)
+    return 100 * (moved.abs() == 0.5).double().mean().item()
 
 
 MOVES = Exercise(
@@ -713,6 +745,17 @@ How far is the edge of a patch from its center?
             lambda draws, sigma: (draws * (sigma / 2) ** 0.5).clamp(-0.5, 0.5),
         ),
     ),
+    level="optional",
+    explanation=r"""
+A patch has the length 1, so its edge is half a patch away from its center: the moves are the draws times $\sigma/2$, clamped to $\pm\tfrac12$.
+With $\sigma = 1$ every draw beyond one standard deviation is clamped, nearly a third of them, and these coordinates land exactly on the edge of their patch.
+The paper's truncated normal distribution with standard deviation $\sigma$ puts none there.
+""",
+    prediction=Prediction(
+        r"With $\sigma = 1$, how many percent of the coordinates does the code put exactly on the edge of their patch?",
+        _on_the_edge,
+        near=0.1,
+    ),
 )
 
 
@@ -764,7 +807,8 @@ SHIFT = Exercise(
 `rotate(v, x)` gives $R(x) v$ for some generators.
 The query `q` is at `x` and the key `k` at `y`.
 Return by how much, and with which sign, their score changes when *both* tokens are moved by `shift`.
-The first case has one axis, the others have two that do not commute: predict before you run.
+The first case has one axis, the others have two that do not commute.
+In which of them do you expect a change?
 """,
     hint=r"""
 The score is an inner product of two rotated vectors.
@@ -867,7 +911,69 @@ The score is an inner product of two rotated vectors.
         ),
     ),
     tolerance=1e-10,
+    explanation=r"""
+With one axis the score does not change, {prf:ref}`for every skew generator <thm-liere-line>`; the result is 0 up to rounding.
+With two axes whose generators do not commute it changes, in the second case by −0.41, although the offset between the two tokens is the same.
+ComRoPE's generators always {prf:ref}`commute <thm-comrope-commute>`, so its scores never change in this way.
+""",
 )
+
+
+# comrope-7: blocks that take turns
+
+
+def colleagues_axes(blocks, axes):
+    """Axis of each block of ComRoPE-AP, an equal number of blocks for every axis."""
+    return [m * axes // blocks for m in range(blocks)]
+
+
+def blocks_with_wrong_axes():
+    """Return the smallest numbers for which `colleagues_axes` is wrong.
+
+    The answer is (blocks, axes).
+    """
+    return 4, 2
+
+
+def _refused_numbers(blocks, axes):
+    if type(blocks) is not int or type(axes) is not int or min(blocks, axes) < 1:
+        return "blocks and axes are positive integers"
+    return "" if blocks % axes == 0 else "axes divides blocks"
+
+
+TURNS = Exercise(
+    name="comrope-7",
+    title="Find the input: blocks and axes",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_axes` should do what exercise comrope-1 asks for.
+Her tests have 8 blocks and 1 axis, 2 blocks and 2 axes, and 3 blocks and 3 axes; all pass.
+For which numbers, with the fewest blocks, is it wrong?
+Which encoding's order has she programmed, and would a model trained with it from the start be worse?
+""",
+    hint=r"""
+In which of her tests has an axis more than one block, and are there other axes then?
+""",
+    cases=((),),
+    solution=blocks_with_wrong_axes,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_axes,
+        right=axes_of_blocks,
+        tested=((8, 1), (2, 2), (3, 3)),
+        refusal=_refused_numbers,
+        size=lambda blocks, axes: blocks,
+        size_of="number of blocks",
+    ),
+    explanation=r"""
+She gives the first blocks to axis 0, the next ones to axis 1, and so on: the concatenated order of {prf:ref}`axial RoPE <def-axial-box>`.
+Both orders agree if there is one axis, or one block for each axis; the first numbers with neither are 4 blocks and 2 axes, where she has 0, 0, 1, 1 and right is 0, 1, 0, 1.
+A model trained with her order has the same encodings with its blocks in another order, so it would be as good; but trained weights of one order are wrong in the other.
+""",
+)
+
 
 SHEET = Sheet(
     title="ComRoPE",
@@ -875,5 +981,5 @@ SHEET = Sheet(
 Blocks $m$ and axes $a$ count from 0.
 Coordinates are (column, row), and images are read row by row.
 """,
-    exercises=(AXES, PARAMETERS, GENERATORS, COORDINATES, MOVES, SHIFT),
+    exercises=(AXES, PARAMETERS, GENERATORS, COORDINATES, MOVES, SHIFT, TURNS),
 )

@@ -7,7 +7,15 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy.rotary import exponential, skew
 
 # liere-1: a generator from three numbers
@@ -116,6 +124,11 @@ What must stand below the diagonal for $A^\top = -A$?
             lambda answer, *case: (answer(*case) + answer(*case).T).is_zero_matrix,
         ),
     ),
+    explanation=r"""
+$A^\top = -A$ says that the diagonal is 0 and that each number below it is minus the number at the mirrored place.
+So three numbers are free, and the first row is $0, a, b$, the second $-a, 0, c$, the third $-b, -c, 0$.
+By {prf:ref}`the theorem that it is always a rotation <thm-liere-rotation>` any three numbers give a rotation matrix.
+""",
 )
 
 
@@ -255,6 +268,12 @@ Even powers are multiples of one matrix, odd powers of another.
             lambda answer, u: sp.simplify(answer(u).det() - 1) == 0,
         ),
     ),
+    explanation=r"""
+Let $A$ be the matrix. Then $A^2 = -u^2 I$, so $A^{2n} = (-1)^n u^{2n} I$ and $A^{2n+1} = (-1)^n u^{2n} A$.
+The even powers sum to $\sum_n (-1)^n u^{2n}/(2n)!\; I = \cos u\; I$, the odd ones to $\sum_n (-1)^n u^{2n}/(2n+1)!\; A = (\sin u / u)\, A$.
+Together this is $\cos u$ on the diagonal and $\pm\sin u$ off it, with plus above the diagonal: a clockwise rotation by $u$.
+With blocks of 2 LieRE is therefore RoPE-Mixed, {prf:ref}`one of its special cases <thm-liere-cases>`.
+""",
 )
 
 
@@ -427,6 +446,11 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             lambda answer, entries, x: np.allclose(answer(entries, 0 * x), np.eye(3)),
         ),
     ),
+    explanation=r"""
+{prf:ref}`The definition <def-lie-box>` has one exponential, of the sum $\sum_a x_a A_a$.
+The sum is a generator too, and the numbers above its diagonal are $\sum_a x_a$ times those of axis $a$: `x @ entries`.
+A product of one rotation for each axis is the same only where the generators commute.
+""",
 )
 
 
@@ -692,6 +716,12 @@ What is $A^3$?
             lambda answer, a: np.allclose(answer(a).T @ answer(a), np.eye(3)),
         ),
     ),
+    level="optional",
+    explanation=r"""
+For a skew $3 \times 3$ matrix $A^3 = -s^2 A$, so all powers are multiples of $A$ and $A^2$ and the series has three parts.
+The odd powers sum to $(\sin s / s)\, A$, the even ones from the second on to $\bigl((1 - \cos s)/s^2\bigr) A^2$, and the zeroth is $I$.
+At $s = 0$ both factors are quotients 0/0, with the limits 1 and ½; there the result is $I$.
+""",
 )
 
 
@@ -852,6 +882,13 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
             lambda answer, a: all(map(_is_rotation, answer(a))),
         ),
     ),
+    level="hard",
+    explanation=r"""
+Write $u_0, \dots, u_5$ for the numbers above the diagonal, row by row, $\varepsilon$ for the sign at $(0, 2)$ and $(1, 3)$, and $\delta$ for the sign at $(0, 3)$ and $(1, 2)$.
+The entry of $[A, \tilde A]$ at $(0, 1)$ is $-(\varepsilon + \delta)(u_1 u_2 - u_3 u_4)$, and the one at $(0, 2)$ is $(\delta - 1)(u_0 u_2 + u_3 u_5)$.
+Both vanish for every $A$ only with $\delta = 1$ and $\varepsilon = -1$; then $A \tilde A = \tilde A A$ is a multiple of $I$, so $A_+$ and $A_-$ commute as well.
+Hence $\exp A = \exp A_+ \exp A_-$: in four dimensions a rotation has two angles, and both are read from the first rows of $A_\pm$.
+""",
 )
 
 
@@ -1032,6 +1069,12 @@ How many blocks are there?
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+All heads together have $hd/b$ blocks for $h$ = `heads` and $b$ = `block`.
+For each axis a block stores the $b(b - 1)/2$ numbers above its diagonal; to multiply a vector of $b$ features by a $b \times b$ matrix takes $b^2$ multiply-adds.
+So there are $N\,hd\,(b - 1)/2$ parameters for $N$ axes and $hd\,b$ multiply-adds for the queries of a token: both grow with the size of the blocks, while RoPE, with blocks of 2, needs $2hd$ multiply-adds.
+""",
 )
 
 
@@ -1175,6 +1218,10 @@ Give `x` the axes `[tokens, blocks, b]`, and one more axis of length 1: then eve
             ),
         ),
     ),
+    explanation=r"""
+With the axes `[tokens, blocks, b, 1]` each block of features is a column, and one batched product multiplies it by its own matrix.
+This is {prf:ref}`LieRE's block-diagonal form <def-liere-box>`: it costs $b$ multiply-adds for each feature, where a dense $d \times d$ matrix costs $d$.
+""",
 )
 
 
@@ -1375,6 +1422,11 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             lambda answer, generators, x, y: abs(answer(generators, x, x)) < 1e-9,
         ),
     ),
+    explanation=r"""
+For quarter turns about two directions the law fails: one entry is wrong by 0.80.
+If one generator is a multiple of the other, it holds up to rounding: all rotations then lie on one line of generators, {prf:ref}`where the law holds for every skew matrix <thm-liere-line>`.
+In general it holds for all positions if and only if the generators commute, by {prf:ref}`the main theorem on commuting generators <thm-com-main>`.
+""",
 )
 
 
@@ -1429,6 +1481,8 @@ Make a $b^2 \times b^2$ matrix of the result.
         *((torch.tensor(draw(b, b)),) for b in (2, 3, 4)),
         (0.9999 * _FULL_TURN,),
         (_FULL_TURN,),
+        ((1 - 1e-6) * _FULL_TURN,),
+        (_FULL_TURN - 1e-8 * (_FULL_TURN > 0),),
     ),
     solution=derivative_rank,
     misconceptions=(
@@ -1513,6 +1567,156 @@ Make a $b^2 \times b^2$ matrix of the result.
             lambda answer, p: 2 * answer(p) <= len(p) * (len(p) - 1),
         ),
     ),
+    explanation=r"""
+It is not the same number for every $P$.
+Only $P - P^\top$ matters, so of the $b^2$ directions at most $b(b - 1)/2$ change the rotation; at almost every $P$ it is this number.
+But at a full turn about one direction of space, where the entry is $2\pi$, only the change of the angle is left: tilting the axis of a full turn leaves it the identity, and the rank is 1.
+Near such a $P$ two singular values are small, and training moves the axis slowly.
+""",
+    prediction=Prediction(
+        r"$P$ is $3 \times 3$, and its only entry that is not zero is $2\pi$ at (0, 1). In how many independent directions does a small change of $P$ change the rotation?",
+        lambda: derivative_rank(_FULL_TURN),
+    ),
+)
+
+
+# liere-10: one rotation after the other
+
+
+def colleagues_rotation(entries, x):
+    """Rotation [3, 3] at the position x: that of each axis, one after the other."""
+    product = np.eye(3)
+    for coordinate, numbers in zip(x, entries, strict=True):
+        upper = np.zeros((3, 3))
+        upper[np.triu_indices(3, 1)] = coordinate * numbers
+        product = product @ expm(upper - upper.T)
+    return product
+
+
+def position_rotated_wrongly():
+    """Return the smallest entries and position with a wrong `colleagues_rotation`.
+
+    The answer is the pair of arguments: arrays ``[axes, 3]`` and ``[axes]``.
+    """
+    return np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), np.array([1.0, 1.0])
+
+
+def _refused_position(entries, x):
+    for given in (entries, x):
+        if not isinstance(given, np.ndarray) or given.dtype.kind not in "if":
+            return "entries and x are NumPy arrays of numbers"
+    if x.ndim != 1 or entries.shape != (len(x), 3) or not len(x):
+        return "entries are [axes, 3], and x is [axes]"
+    if not max(np.abs(entries).max(), np.abs(x).max()) <= 10:
+        return "all numbers are between −10 and 10"
+    return ""
+
+
+AXES = Exercise(
+    name="liere-10",
+    title="Find the input: a position",
+    kind="find the input",
+    minutes=10,
+    lines=2,
+    statement=r"""
+`colleagues_rotation` should do what exercise liere-3 asks for.
+Her tests are one axis, two axes with a position on the first of them, and two axes whose generators are multiples of each other; all pass.
+Find `entries` and `x`, with numbers between −10 and 10, for which it is wrong.
+The smallest input is the one with the fewest numbers that are not 0, in `entries` and `x` together.
+Which property of the generators do all her tests share?
+""",
+    hint=r"""
+When is $e^A e^B = e^{A + B}$?
+How many axes must move, and how many generators must not be 0?
+""",
+    cases=((),),
+    solution=position_rotated_wrongly,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_rotation,
+        right=rotation,
+        tested=(
+            (np.array([[1.0, 2.0, 3.0]]), np.array([2.0])),
+            (np.array([[1.0, 2.0, 3.0], [3.0, 1.0, 1.0]]), np.array([2.0, 0.0])),
+            (np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]), np.array([1.0, 0.5])),
+        ),
+        refusal=_refused_position,
+        size=lambda entries, x: int(np.count_nonzero(entries) + np.count_nonzero(x)),
+        size_of="number of entries that are not 0",
+    ),
+    explanation=r"""
+In all her tests the generators that act commute: there is only one, or they are multiples of each other.
+A product of exponentials is the exponential of the sum only for such generators, {prf:ref}`the main theorem on commuting generators <thm-com-main>`.
+For a failure two coordinates and two generators must not be 0, four numbers; generators of two different planes of the three, such as $(1, 0, 0)$ and $(0, 1, 0)$, do not commute, and the position $(1, 1)$ shows it.
+""",
+)
+
+
+# liere-11: the length of a generator
+
+
+def colleagues_rodrigues(a):
+    """Rotation exp(A) of a 3 × 3 skew matrix by Rodrigues' formula."""
+    s = np.abs(a).max()  # the angle
+    if s == 0:
+        return np.eye(3)
+    return np.eye(3) + np.sin(s) / s * a + (1 - np.cos(s)) / s**2 * a @ a
+
+
+def generator_of_wrong_angle():
+    """Return the smallest generator for which `colleagues_rodrigues` is wrong.
+
+    It is a 3 × 3 skew array with entries that are whole numbers.
+    """
+    return np.array([[0, 1, 1], [-1, 0, 0], [-1, 0, 0]])
+
+
+def _refused_generator(a):
+    if not isinstance(a, np.ndarray) or a.dtype.kind not in "if" or a.shape != (3, 3):
+        return "a is a NumPy array [3, 3] of numbers"
+    if (a != -a.T).any() or (a != np.round(a)).any():
+        return "a is skew, with entries that are whole numbers"
+    return ""
+
+
+SIZE = Exercise(
+    name="liere-11",
+    title="Find the input: an angle",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_rodrigues` should do what exercise liere-4 asks for.
+Her tests are rotations by 0, 1, 2 and −3 radians in each of the three coordinate planes; all pass.
+Find a skew matrix whose entries are whole numbers for which it is wrong.
+The smallest input is the one with the smallest sum of the absolute values above its diagonal.
+By which angle does her function rotate there, and is it a rotation at all?
+""",
+    hint=r"""
+What is $s$ in Rodrigues' formula, and when is it the largest entry?
+""",
+    cases=((),),
+    solution=generator_of_wrong_angle,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_rodrigues,
+        right=rodrigues,
+        tested=tuple(
+            (angle * skew(np.eye(3)[plane]),)
+            for plane in range(3)
+            for angle in (0.0, 1.0, 2.0, -3.0)
+        ),
+        refusal=_refused_generator,
+        size=lambda a: int(np.abs(np.triu(a)).sum()),
+        size_of="sum above the diagonal",
+    ),
+    explanation=r"""
+$s^2$ is the sum of all three squares; the largest entry is $s$ only where the other two are 0, as in a coordinate plane.
+Two entries 1 and one 0 are enough: right is a rotation by $\sqrt 2$ radians, and her formula has 1 in its place.
+The result is no rotation, since $A^3 = -s^2 A$ holds with the right $s$ only: it makes some vectors 1.19 times as long, while {prf:ref}`the exponential of a skew matrix is always a rotation <thm-liere-rotation>`.
+A test that lengths are kept, at a random matrix, would have found it.
+""",
+    level="optional",
 )
 
 
@@ -1533,5 +1737,7 @@ A head has $d$ features in $d/b$ blocks of $b$ neighbors.
         BLOCKS,
         RELATIVE,
         RANK,
+        AXES,
+        SIZE,
     ),
 )

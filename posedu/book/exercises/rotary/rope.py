@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import pairs
 from posedu.torch import RoPE, convert_layout
@@ -154,6 +162,11 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
             ),
         ),
     ),
+    explanation=r"""
+As a complex number the pair is $a + \mathrm{i}b$, and a rotation by $\alpha$ multiplies it by $\cos\alpha + \mathrm{i}\sin\alpha$.
+The product is $(a\cos\alpha - b\sin\alpha) + \mathrm{i}\,(a\sin\alpha + b\cos\alpha)$: its real part is the first entry, its imaginary part the second.
+RoPE does this to every pair of a head; {prf:ref}`The three forms agree <thm-rope-forms>` proves that the complex product, the matrix and these two lines are the same rotation.
+""",
 )
 
 
@@ -167,7 +180,8 @@ def four_frequencies():
     that have made at least one full turn at position 100.
     """
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
-    return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
+    # At position 100 the pairs have rotated by 100, 10, 1 and 0.1 radians.
+    return frequencies, 2000 * sp.pi, sp.Integer(2)
 
 
 def _one_turn(answer):
@@ -325,6 +339,12 @@ A full turn is $2\pi$ radians.
             lambda answer: answer()[2] == four_frequencies()[2],
         ),
     ),
+    explanation=r"""
+$10000^{-2p/8} = 10^{-p}$, so the frequencies are 1, 1/10, 1/100 and 1/1000 radians per token.
+The slowest pair needs $2\pi / \omega_3 = 2000\pi$ tokens for a full turn, about 6283.
+At position 100 the pairs have rotated by 100, 10, 1 and 0.1 radians; a full turn has $2\pi \approx 6.28$, so two pairs have made at least one.
+The formula is in {prf:ref}`the definition of RoPE <def-rope-forms>`.
+""",
 )
 
 
@@ -745,6 +765,12 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
             "Inner products stay the same when all positions move by 5", _moves_together
         ),
     ),
+    explanation=r"""
+The angles are the same in both layouts, `[tokens, d/2]`; only the features that make up a pair differ.
+By {prf:ref}`the theorem on layouts <thm-rope-layout>` one permutation of the features takes one layout to the other.
+Both new members are computed from the two old ones: if the first is written into `x` before the second is computed, the second uses the wrong number.
+Scores of such rows depend on the offset only, by {prf:ref}`the relative identity <thm-rope-relative>`.
+""",
 )
 
 
@@ -870,6 +896,12 @@ The score is such a wave, so two offsets are enough to read off $A$ and $B$: put
             lambda answer, q, k: sp.simplify(answer(q, k)[1] - wave(q, k)[1]) == 0,
         ),
     ),
+    level="optional",
+    explanation=r"""
+At $i = j$ both vectors are rotated by the same angle, and the score is $A = q \cdot k = q_a k_a + q_b k_b$.
+At $\omega i = \pi/2$, $j = 0$ the query is $(-q_b, q_a)$, so $B = q_a k_b - q_b k_a$.
+That these two numbers are enough for all $i$ and $j$ is {prf:ref}`the relative identity <thm-rope-relative>`: $(R_i q) \cdot (R_j k) = q \cdot R_{j-i} k$, and the entries of $R_{j-i}$ are $\pm$ sine and cosine of $\omega(i - j)$.
+""",
 )
 
 
@@ -1066,6 +1098,12 @@ Treat the first `rotary_dim` features as a whole head.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The first `rotary_dim` features are a smaller head: its $d$ is `rotary_dim`, in the exponent and in the layout.
+The other features are not rotated, so their part of a score does not depend on positions at all.
+Both parts are relative by {prf:ref}`the relative identity <thm-rope-relative>`, the second with all its frequencies 0.
+""",
 )
 
 
@@ -1210,6 +1248,11 @@ In the half layout all first members come first.
             ),
         ),
     ),
+    explanation=r"""
+In the interleaved layout row $2p + m$ of a head is member $m$ of pair $p$; in the half layout this is row $p + m\,d/2$.
+So the rows of each head, seen as `[d/2, 2]`, are transposed to `[2, d/2]`.
+With $W_q$ reordered in the same way, no score changes, by {prf:ref}`the theorem on layouts <thm-rope-layout>`: an inner product does not depend on the order of its terms.
+""",
 )
 
 
@@ -1407,6 +1450,12 @@ Mind the dtype of every tensor before it.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The last step at which rounding is harmless is the finished cosine: it is at most 1 in modulus, so its rounding error is at most $2^{-25}$.
+An angle near $10^6$ is a large number, and float32 rounds it by up to $2^{-5}$.
+{prf:ref}`The bound on rounded angles <thm-rope-precision>` grows with the position: at $10^6$, for the pair with frequency 1, it is 0.12 with float32 and below $10^{-9}$ with float64.
+""",
 )
 
 
@@ -1643,6 +1692,11 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
             _decode_queries_at_the_end,
         ),
     ),
+    explanation=r"""
+A cached key was rotated by its own position, and that position does not change: it stays as it is.
+The new tokens have the positions $\text{past}, \dots, \text{past} + \text{new} - 1$, for queries and keys alike.
+By {prf:ref}`the relative identity <thm-rope-relative>` each score then depends on query position minus key position only, exactly as if all tokens had been given at once.
+""",
 )
 
 
@@ -1763,6 +1817,11 @@ Which vector of a given length has the largest inner product with $R_r q$?
         ),
         Property("Of all offsets, the score is largest at the given one", _peaks_there),
     ),
+    explanation=r"""
+The score at offset $r$ is $(R_r q) \cdot k$, and among all keys of one length it is largest for the one in the direction of $R_r q$, by Cauchy and Schwarz.
+Since $R_r$ keeps lengths, the key is $R_r q$ itself, and the score is $\lVert q \rVert^2$, which no other offset exceeds: this is part (ii) of {prf:ref}`No decay in general <thm-rope-no-decay>`.
+So RoPE does not prefer near tokens by itself: for every offset, 37 or 5000, some content has its peak there.
+""",
 )
 
 
@@ -1778,6 +1837,11 @@ def spread(q, k, offset):
     rotated = rope_in(q, np.full(len(q), offset), "half")
     scores = (rotated * k).sum(axis=1)
     return scores.std()
+
+
+def _far_spread():
+    q, k = draw(2, 5000, 64)
+    return spread(q, k, 1000) / spread(q, k, 0)
 
 
 def _rotated(q, offset):
@@ -1942,6 +2006,153 @@ All queries have the same position.
             ),
         ),
     ),
+    explanation=r"""
+It does not fall: the standard deviation is close to $\sqrt{64} = 8$ at all four offsets, up to the randomness of 5000 samples.
+Part (i) of {prf:ref}`No decay in general <thm-rope-no-decay>` says why: for independent entries with mean 0 and variance 1 the mean square of the score is the sum of the squared entries of a rotation, which is $d$ at every offset.
+""",
+    prediction=Prediction(
+        question=r"""
+Queries and keys are 5000 samples of standard normal numbers with $d = 64$.
+By what factor is the standard deviation of the score at offset 1000 larger or smaller than at offset 0?
+""",
+        value=_far_spread,
+        near=0.05,
+    ),
+)
+
+
+# rope-11: a layout converted for one head
+
+
+def colleagues_conversion(weight, heads):
+    """Reorder W_k of ``heads`` key heads from the interleaved to the half layout."""
+    d = len(weight) // heads
+    order = torch.cat([torch.arange(0, heads * d, 2), torch.arange(1, heads * d, 2)])
+    return weight[order]
+
+
+def weight_converted_wrongly():
+    """Return the smallest weight for which `colleagues_conversion` is wrong, and heads.
+
+    The answer is the pair of arguments: a tensor like ``torch.tensor([[0.0], [1.0]])``
+    and a number of heads.
+    """
+    return torch.tensor([[0.0], [1.0], [2.0], [3.0]]), 2
+
+
+def _refused_weight(weight, heads):
+    if not isinstance(weight, torch.Tensor) or weight.ndim != 2:
+        return "weight is a tensor [heads · d, d_model]"
+    if type(heads) is not int or heads < 1:
+        return "heads is a positive integer"
+    if not weight.numel() or len(weight) % (2 * heads):
+        return "weight has heads · d rows with an even d, and one column or more"
+    return ""
+
+
+HEADS = Exercise(
+    name="rope-11",
+    title="Find the input: a layout",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_conversion` should do what exercise rope-6 asks for.
+Her tests are two layers with one key head, of 4 and of 8 features, and both pass.
+Find a weight and a number of heads for which it is wrong.
+The smallest input is the one whose weight has the fewest entries.
+Why can no test with one head find this, and which shapes of models would?
+""",
+    hint=r"""
+Write down the list `order` for one head with $d = 4$, and for two heads with $d = 2$.
+""",
+    cases=((),),
+    solution=weight_converted_wrongly,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_conversion,
+        right=to_half,
+        tested=(
+            (torch.arange(4.0)[:, None], 1),
+            (torch.arange(8.0)[:, None], 1),
+        ),
+        refusal=_refused_weight,
+        size=lambda weight, heads: weight.numel(),
+        size_of="number of entries",
+    ),
+    explanation=r"""
+She moves all even rows of the whole weight in front of all odd ones; right is to do that within each head.
+With one head both are the same, so such a test cannot fail, as for a model with a single key head.
+Two heads of two features are enough: the layouts agree for $d = 2$, so nothing may move, but she exchanges rows 1 and 2, which belong to different heads.
+A test needs at least two heads and rows that differ; the permutation of {prf:ref}`the theorem on layouts <thm-rope-layout>` is one of the features of *a head*.
+""",
+)
+
+
+# rope-12: positions in the model's dtype
+
+
+def colleagues_cosines(positions, d):
+    """Cosines of RoPE's angles in a bfloat16 model: a float32 tensor [tokens, d/2]."""
+    positions = positions.to(torch.bfloat16)  # like all tensors of the model
+    omega = 1 / 10000 ** (torch.arange(0, d, 2).float() / d)
+    return (positions.float()[:, None] * omega).cos()
+
+
+def position_rounded():
+    """Return the smallest positions for which `colleagues_cosines` is wrong, and a d.
+
+    The answer is the pair of arguments: an integer tensor like ``torch.tensor([3])``
+    and a head dimension.
+    """
+    return torch.tensor([257]), 2
+
+
+def _refused_positions(positions, d):
+    if not isinstance(positions, torch.Tensor) or positions.ndim != 1:
+        return "positions are a tensor [tokens]"
+    if positions.dtype != torch.int64 or not len(positions) or positions.min() < 0:
+        return "positions are integers from 0 on, one or more"
+    if type(d) is not int or d < 2 or d % 2:
+        return "d is a positive even integer"
+    return ""
+
+
+BF16 = Exercise(
+    name="rope-12",
+    title="Find the input: positions",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_cosines` should make the cosines of exercise rope-7, with errors up to 0.001 allowed.
+Her test compares it with exact cosines at the positions 0 to 255, for $d = 64$, and passes.
+Find positions and a head dimension for which it is wrong by more than 0.001.
+The smallest input is the one whose largest position is smallest.
+What does bfloat16 make of that position?
+""",
+    hint=r"""
+A bfloat16 keeps 8 binary digits.
+Which is the first integer that needs more?
+""",
+    cases=((),),
+    solution=position_rounded,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_cosines,
+        right=cosines,
+        tested=((torch.arange(256), 64),),
+        refusal=_refused_positions,
+        size=lambda positions, d: int(positions.max()),
+        size_of="largest position",
+    ),
+    explanation=r"""
+All integers up to 255 have at most 8 binary digits, and 256 is a power of two, so bfloat16 holds them exactly.
+257 needs nine; it lies in the middle between 256 and 258 and is rounded to 256, so position 257 gets the cosines of 256.
+A test of a table must go as far as the longest text: {prf:ref}`the bound on rounded angles <thm-rope-precision>` assumes positions that the format holds exactly, and bfloat16 holds only some beyond 256.
+""",
+    tolerance=1e-3,
+    level="optional",
 )
 
 
@@ -1963,5 +2174,7 @@ Every pair rotates counter-clockwise.
         DECODE,
         PEAK,
         SPREAD,
+        HEADS,
+        BF16,
     ),
 )
