@@ -7,8 +7,8 @@ NOTEBOOKS := -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env -
 QUICK := tests/catalog tests/encodings tests/torch tests/sympy tests/project
 READY := $(VENV)/ready
 
-.PHONY: book serve test slowest quick lab new site coverage compiled mutants notebooks \
-	missing address lint clean
+.PHONY: book serve test slowest quick lab new site coverage compiled mutants \
+	cell-mutants notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_sphinx.build
@@ -55,6 +55,12 @@ compiled: $(READY)
 mutants: $(READY)
 	$(VENV)/bin/python -m pip install --progress-bar on -e '.[mutants]'
 	$(RUN) tests/mutation/run.py
+
+cell-mutants: export OMP_NUM_THREADS := 1
+cell-mutants: override export PAGES := $(value PAGES)
+cell-mutants: $(READY)
+	$(VENV)/bin/python -m pip install --progress-bar on -e '.[mutants]'
+	PYTHONPATH=book/_ext:tests $(VENV)/bin/python -m mutation.cells $$PAGES
 
 notebooks: $(READY)
 	$(RUN) -m posedu_sphinx.exercises.notebooks

@@ -20,6 +20,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -32,7 +33,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
+from math import ceil
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -118,10 +120,27 @@ def draw(file: str, share: float, seed: int, root: Path = ROOT) -> list[Mutant]:
     The draw is a hash of the line and the place in it, so that edits of other lines
     do not change it.
     """
+    source = (root / file).read_text("utf-8")
+    places = changeable(file, source, seed, unchanged(parsed(source)))
+    return list(islice(mutants(file, source, places), ceil(share * len(places))))
+
+
+Position = tuple[int, int]
+Places = dict[Position, list[tuple[str, str, int]]]
+
+
+def parsed(source: str) -> ast.Module:
+    """Return a syntax tree whose columns are characters, as cosmic-ray's are."""
+    return ast.parse(re.sub(r"[^\x00-\x7f]", "x", source))
+
+
+def changeable(
+    file: str, source: str, seed: int, skipped: Iterable[tuple[Position, Position]]
+) -> Places:
+    """Return the places that an operator changes, with the ranks of their changes."""
     from cosmic_ray.ast import ast_nodes, get_ast
 
-    source = (root / file).read_text("utf-8")
-    lines, skipped = source.splitlines(), list(unchanged(ast.parse(source)))
+    lines, skipped = source.splitlines(), list(skipped)
     nodes = list(ast_nodes(get_ast(source)))
     places = defaultdict(list)
     for name, operator in operators().items():
@@ -136,10 +155,13 @@ def draw(file: str, share: float, seed: int, root: Path = ROOT) -> list[Mutant]:
             key = f"{seed} {file} {lines[row - 1]} {same} {column} {name} {number}"
             rank = hashlib.sha256(key.encode()).hexdigest()
             places[start].append((rank, name, occurrence))
-    mutants = []
+    return places
+
+
+def mutants(file: str, source: str, places: Places) -> Iterator[Mutant]:
+    """Yield one mutant of every place where a change compiles, in the order drawn."""
+    lines = source.splitlines()
     for options, row in sorted((sorted(v), start[0]) for start, v in places.items()):
-        if len(mutants) >= share * len(places):
-            break
         for _, name, occurrence in options:
             other = changed(source, name, occurrence)
             if compiles(other):
@@ -147,12 +169,11 @@ def draw(file: str, share: float, seed: int, root: Path = ROOT) -> list[Mutant]:
                 after = next(new for old, new in both if old != new)
                 texts = lines[row - 1].strip(), after.strip()
                 nth = lines[:row].count(lines[row - 1])
-                mutants.append(Mutant(file, name, *texts, nth, row, occurrence))
+                yield Mutant(file, name, *texts, nth, row, occurrence)
                 break
-    return mutants
 
 
-def unchanged(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+def unchanged(tree: ast.Module) -> Iterator[tuple[Position, Position]]:
     """Yield the extents of annotations, type aliases and raised errors."""
     for node in ast.walk(tree):
         parts = [getattr(node, name, None) for name in ("annotation", "returns")]
