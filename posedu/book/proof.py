@@ -219,7 +219,8 @@ def prove_sampled(
         of the bound that is used: error over bound for an equality whose bound is
         derived from rounding, left side over right side for an inequality. It may also
         return a table of the symbols' values, with which the displayed inequality with
-        this label gives the fraction.
+        this label gives the fraction. For an equation the table also has the error that
+        roundings allow, under ``"rounding"``.
     samples
         Number of cases that are drawn.
     mutant
@@ -329,9 +330,9 @@ def _prove_display(label: str, relations: list[tuple[str, Any, Any]]) -> None:
     for sign, left, right in relations:
         if sign != "=":
             larger = left - right if sign in (">", "\\ge") else right - left
-            margin = sp.factor(_simplest(larger))
-            is_strict = sign in ("<", ">")
-            if not (margin.is_positive if is_strict else margin.is_nonnegative):
+            known = "is_positive" if sign in ("<", ">") else "is_nonnegative"
+            margins = (sp.factor(form(larger)) for form in (sp.sympify, _simplest))
+            if not any(getattr(margin, known) for margin in margins):
                 raise ProofError(f"{label}: {left} {sign} {right} is not shown")
 
 
@@ -339,11 +340,17 @@ def _display_use(display: Any, table: Table) -> float:
     """Return the largest ratio, left over right side, of the displayed inequalities.
 
     ``display`` is the formula, ``table`` has the values of the formula's symbols. The
-    ratio is infinite if a right side is not positive, 0 if both sides are 0. If no
-    ratio is above 1, one that is negative or NaN is returned.
+    ratio of an equation is the largest error of an entry over the table's
+    ``"rounding"``. The ratio is infinite if a right side is not positive, 0 if both
+    sides are 0. If no ratio is above 1, one that is negative or NaN is returned.
     """
     uses = []
     for sign, left, right in sides(display, table):
+        if sign == "=" and "rounding" in table:
+            same = _shape(left) == _shape(right)
+            error = max(abs(e) for e in _entries(left - right)) if same else np.inf
+            uses.append(_use(float(error), table["rounding"]))
+            continue
         if sign in ("=", ">", "\\ge"):
             raise DisplayError(f"a sampled display must be a ≤ b, got a {sign} b")
         uses.append(_use(float(left), float(right)))

@@ -20,7 +20,11 @@ The grammar is the book's own and refuses every ambiguous display:
 - For an infinite sum over t the table has an antidifference under ``"sum t"``: a
   function of t whose step from t to t + 1 must be the summand.
 - ``\frac{\partial a}{\partial x}`` is a partial derivative by a symbol, ``f'(x)`` the
-  derivative of a function.
+  derivative of a function, unless the table has the name with its prime: ``f'``.
+- Below a sum sign each bound may have the variables before it, and a relation of
+  something else than a variable selects terms: ``\sum_{j:\, x_j < c}``.
+- A matrix may have blocks; a 0 beside blocks has their size.
+- ``\lVert A \rVert_\infty`` is the largest sum of absolute values in a row of A.
 - ``\{a, \dots, b\}`` is the set of the integers from a to b, ``\cup`` a union.
 - ``\iff`` stands between two relations that must be true or false together.
 - ``[x]_+`` is x where x is positive, else 0; after a name it needs a thin space.

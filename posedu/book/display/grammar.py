@@ -33,12 +33,13 @@ script: NAME | NUMBER | TOP | TEXT | "{" SIGN "}" | SIGN
      | "[" sum "]_+" -> positive
      | "\\lvert" sum "\\rvert" -> modulus
      | "\\lVert" sum "\\rVert" -> norm
+     | "\\lVert" sum "\\rVert_\\infty" -> row_norm
      | "\\lfloor" sum "\\rfloor" -> floor
      | "\\lceil" sum "\\rceil" -> ceiling
      | "\\langle" sum "," sum "\\rangle" -> inner
      | "\\overline" "{" sum "}" -> conjugate
      | "\\frac" "{" sum "}" "{" sum "}" -> fraction
-     | "\\frac" "{" PARTIAL sum "}" "{" PARTIAL factor "}" -> derivative
+     | "\\frac" "{" PARTIAL sum "}" "{" PARTIAL product "}" -> derivative
      | "\\sqrt" (NAME | NUMBER | "{" sum "}") -> root
      | "\\{" sum "," "\\dots" "," sum "\\}" -> integers
      | "\\begin{pmatrix}" row ("\\row" row)* "\\end{pmatrix}" -> matrix
@@ -47,17 +48,18 @@ row: cell ("\\cell" cell)*
 cell: sum?
 case: sum ","? "\\cell" statement ","?
 
-FUNCTION.3: /\\(sin|cos|tan|log|exp|det|diag|max|min|softmax|sum|prod|int|lim)(?![a-zA-Z])/
-TEXT.3: /\\(text|operatorname|mathrm)\s*\{[^{}]*\}/
+FUNCTION.3: /\\(sin|cos|tan|log|ln|exp|det|diag|max|min|softmax|sum|prod|int|lim)(?![a-zA-Z])/
+TEXT.3: /(?!\\mathrm\{d\} *[a-zA-Z])\\(text|operatorname|mathrm)\s*\{[^{}]*\}/
 RELATION.3: /=|<|>|\\(le|ge)(?![a-zA-Z])/
 IFF.3: /\\iff(?![a-zA-Z])/
 PARTIAL.3: /\\partial(?![a-zA-Z])/
 TIMES.3: /\\(cdot|times)(?![a-zA-Z])/
 TOP.3: /\\top(?![a-zA-Z])/
 THIN.3: /(\\[,;: ]|\\q?quad(?![a-zA-Z]))+/
-NAME.2: /\\(hat|tilde|bar|mathbf|mathbb|mathcal) *(\{ *\\?[a-zA-Z0-9]+ *\}|\\?[a-zA-Z0-9])/
+NAME.2: /\\(hat|tilde|bar|mathbf|mathbb|mathcal) *(\{ *\\?[a-zA-Z0-9]+ *\}|\\[a-zA-Z]+|[a-zA-Z0-9])/
       | /\\(alpha|beta|gamma|delta|epsilon|varepsilon|theta|kappa|lambda|mu|nu|xi|pi|rho)(?![a-zA-Z])/
       | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi|Gamma|Delta|Lambda|Omega|infty)(?![a-zA-Z])/
+      | /\\mathrm\{d\} *[a-zA-Z]/
       | /[a-zA-Z]/
 NUMBER: /\d+(\.\d+)?/
 OVER: "/"

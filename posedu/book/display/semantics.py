@@ -3,8 +3,8 @@
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise, product
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from numbers import Number
 from typing import Any
 
@@ -59,10 +59,15 @@ def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
 
 
 def holds(sign: str, left: Any, right: Any) -> bool:
-    r"""Return whether a relation of two numbers is true.
+    r"""Return whether a relation of two numbers or matrices is true.
+
+    Of matrices it must be true of all entries.
 
     ``sign`` is the relation in LaTeX: ``=``, ``<``, ``>``, ``\le`` or ``\ge``.
     """
+    if isinstance(left, sp.MatrixBase):
+        entries = zip(left, right, strict=True)
+        return left.shape == right.shape and all(holds(sign, *two) for two in entries)
     compare = {"=": sp.Eq, "<": sp.Lt, ">": sp.Gt, "\\le": sp.Le, "\\ge": sp.Ge}
     return bool(compare[sign](left, right))
 
@@ -222,15 +227,15 @@ def _number(digits: Token) -> sp.Number:
 def _named(head: Token, tails: list[Tree], table: Table) -> Any:
     """Return the value of a name with the scripts and arguments (``tails``) after it.
 
-    ``head`` is the name. If the symbol table has a key for the name with one of its
-    sub- or superscripts, such as ``R^axial``, that key is used, else the key for the
-    name alone. A name without a key is e with an exponent or a constant such as π; any
-    other name raises DisplayError.
+    ``head`` is the name. If the symbol table has a key for the name with its prime or
+    one of its sub- or superscripts, such as ``R^axial``, that key is used, else the key
+    for the name alone. A name without a key is e with an exponent or a constant such as
+    π; any other name raises DisplayError.
     """
     name = plain_name(head)
-    for at, tail in enumerate(tails if _has_scripts(name, table) else ()):
+    for at, tail in enumerate(tails if _has_marks(name, table) else ()):
         key = name + written(tail)
-        if tail.data in ("below", "above") and key in table:
+        if tail.data in ("below", "above", "prime") and key in table:
             return _with_tails(table[key], tails[:at] + tails[at + 1 :], table)
     if name in table:
         return _with_tails(table[name], tails, table)
@@ -242,12 +247,12 @@ def _named(head: Token, tails: list[Tree], table: Table) -> Any:
     raise DisplayError(f"the table has no value for {name}; it has {known}")
 
 
-def _has_scripts(name: str, table: Table) -> bool:
-    """Return whether the symbol table has a key for a name with a sub- or superscript.
+def _has_marks(name: str, table: Table) -> bool:
+    """Return whether the symbol table has a key for a name with a script or a prime.
 
-    The keys for the name ``R`` are ``R^axial`` and the like.
+    The keys for the name ``R`` are ``R^axial``, ``R'`` and the like.
     """
-    return any(key.startswith((f"{name}_", f"{name}^")) for key in table)
+    return any(key.startswith((f"{name}_", f"{name}^", f"{name}'")) for key in table)
 
 
 def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
@@ -265,6 +270,8 @@ def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
             value = _entry(value, _indices(tail, table))
         elif tail.data == "entries":
             value = _entry(value, [evaluate(child, table) for child in tail.children])
+        elif tail.data == "above" and isinstance(value, Sequence | Mapping):
+            value = _entry(value, [_exponent(tail, table)])
         elif tail.data == "above":
             value = _power(_required_number(value), tail, table)
         elif tail.data == "factorial":
@@ -315,7 +322,7 @@ def _is_indexed(value: Any) -> bool:
 
     False for numbers, SymPy expressions and matrices.
     """
-    return not isinstance(value, sp.Basic | sp.MatrixBase | int | float)
+    return not isinstance(value, sp.Basic | sp.MatrixBase | int | float | complex)
 
 
 def _entry(value: Any, indices: list[Any]) -> Any:
@@ -394,8 +401,9 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
         return _series(below, body, table)
     is_list = all(isinstance(node, Tree) and node.data == "statement" for node in body)
     nodes = body if is_list else [Tree("product", body)]
-    if below is None:
-        value = _scalar(_CALLS[name](*(evaluate(node, table) for node in nodes)))
+    if below is None or name == "log":
+        base = _indices(below, table) if below is not None else []
+        value = _scalar(_CALLS[name](*(evaluate(node, table) for node in nodes), *base))
         return value if above is None else value ** _exponent(above, table)
     (node,) = nodes
     values = [evaluate(node, scope) for scope in _scopes(below, above, table)]
@@ -486,12 +494,31 @@ def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
 
     Each copy also has values of the sum's variables. ``below`` and ``above`` are the
     scripts of the sum sign with the variables' bounds; ``above`` is None where the
-    subscript has both bounds.
+    subscript has both bounds. Bounds may have the variables before them, and a relation
+    of something else than a variable selects among the combinations.
     """
-    domains = [_domain(node, above, table) for node in below.children[0].children]
-    for values in product(*(values for _, values in domains)):
-        names = (name for name, _ in domains)
-        yield {**table, **dict(zip(names, values, strict=True))}
+    scopes = [table]
+    for node in below.children[0].children:
+        if _is_condition(node):
+            scopes = [s for s in scopes if all(holds(*r) for r in relations(node, s))]
+        else:
+            scopes = [
+                {**scope, name: value}
+                for scope in scopes
+                for name, values in (_domain(node, above, scope),)
+                for value in values
+            ]
+    yield from scopes
+
+
+def _is_condition(node: Any) -> bool:
+    r"""Return whether a node below a sum sign is a condition, like ``b_j < c``.
+
+    False for a variable, with bounds or without.
+    """
+    if isinstance(node, Token) or len(node.children) == 1:
+        return False
+    return len(_words(node.children[::2][-2])) != 1
 
 
 def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
@@ -524,10 +551,16 @@ def _integers(low: Any, high: Any) -> list[sp.Integer]:
 
 
 def _variable(node: Tree | Token) -> str:
-    tokens = [node] if isinstance(node, Token) else list(node.scan_values(bool))
+    tokens = _words(node)
     if len(tokens) != 1 or tokens[0].type != "NAME":
         raise DisplayError("each variable of a sum must be one name")
     return plain_name(tokens[0])
+
+
+def _words(node: Tree | Token) -> list[Token]:
+    """Return the tokens of a syntax-tree node without its thin spaces."""
+    tokens = [node] if isinstance(node, Token) else node.scan_values(bool)
+    return [token for token in tokens if token.type != "THIN"]
 
 
 @functools.cache
@@ -535,18 +568,22 @@ def plain_name(token: Token) -> str:
     r"""Convert a LaTeX name to its key in the table of symbols.
 
     ``\omega`` becomes ``omega``, and ``\hat{q}`` becomes ``hat q``. ``\text{…}`` and
-    ``\operatorname{…}`` become the words between their braces.
+    ``\operatorname{…}`` become the words between their braces, and ``\mathrm d b``
+    becomes ``d b``.
     """
     words = re.findall(r"[a-zA-Z0-9]+", str(token))
-    return " ".join(words[1:] if words[0] in ("text", "operatorname") else words)
+    is_differential = words[:2] == ["mathrm", "d"] and len(words) == 3
+    is_bare = words[0] in ("text", "operatorname") or is_differential
+    return " ".join(words[1:] if is_bare else words)
 
 
 def written(tail: Tree) -> str:
     """Return a sub- or superscript in the spelling of the keys of the symbol table.
 
-    ``tail`` is the script's syntax-tree node. Examples are ``_code`` and ``^(1)``.
+    ``tail`` is the script's syntax-tree node. Examples are ``_code`` and ``^(1)``. A
+    prime is spelled ``'``.
     """
-    mark = {"below": "_", "above": "^"}.get(tail.data, "")
+    mark = {"below": "_", "above": "^", "prime": "'"}.get(tail.data, "")
     return mark + _text(tail)
 
 
@@ -581,11 +618,17 @@ def _times(left: Any, right: Any) -> Any:
     return _scalar(right if left is sp.S.One else left * right)
 
 
+def _is_column(*blocks: Any) -> bool:
+    return len(blocks) == 1 and _block(blocks[0]).cols == 1
+
+
 def _modulus(value: Any) -> Any:
     """Return the modulus; that of a complex number with floats is a float.
 
     SymPy would expand such a modulus, and rounding leaves it an imaginary part.
     """
+    if isinstance(value, complex):
+        return abs(value)
     number = sp.sympify(value)
     is_rounded = number.is_number and number.has(sp.Float)
     return sp.Abs(number.evalf() if is_rounded else number)
@@ -608,8 +651,19 @@ def _matrix_exponential(matrix: sp.ImmutableMatrix) -> sp.ImmutableMatrix:
 
 
 def _matrix(node: Tree, table: Table) -> sp.Matrix:
-    rows = (row.children for row in node.children)
-    return sp.Matrix([[evaluate(cell, table) for cell in row] for row in rows])
+    """Return a displayed matrix. Its cells may be blocks; a 0 beside blocks is one."""
+    values = [[evaluate(cell, table) for cell in row.children] for row in node.children]
+    rows = [[_block(value) for value in row] for row in values]
+    widths = [max(b.cols for b in column) for column in zip(*rows, strict=True)]
+    heights = [max(b.rows for b in row) for row in rows]
+    for row, height in zip(rows, heights, strict=True):
+        zeros = [sp.zeros(height, width) for width in widths]
+        row[:] = (b if any(b) else zero for b, zero in zip(row, zeros, strict=True))
+    return sp.Matrix.vstack(*(sp.Matrix.hstack(*row) for row in rows))
+
+
+def _block(value: Any) -> sp.Matrix:
+    return value if isinstance(value, sp.MatrixBase) else sp.Matrix([[value]])
 
 
 def _cell(node: Tree, table: Table) -> Any:
@@ -642,6 +696,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "tuple": lambda *values: values,
     "modulus": _modulus,
     "norm": lambda vector: vector.norm(),
+    "row_norm": lambda matrix: _block(matrix).norm(sp.oo),
     "floor": sp.floor,
     "ceiling": sp.ceiling,
     "inner": lambda left, right: left.dot(right),
@@ -655,10 +710,13 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "cos": sp.cos,
     "tan": sp.tan,
     "log": sp.log,
+    "ln": sp.log,
     "exp": _exponential,
     "softmax": _softmax,
     "det": lambda matrix: matrix.det(method="laplace"),
-    "diag": lambda *blocks: sp.diag(*blocks),
+    "diag": lambda *blocks: sp.diag(
+        *(list(blocks[0]) if _is_column(*blocks) else blocks)
+    ),
     "max": sp.Max,
     "min": sp.Min,
 }

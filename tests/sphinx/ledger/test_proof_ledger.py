@@ -1,8 +1,10 @@
 """The proof ledger refuses to build a book with an unproved claim."""
 
 import os
+import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,9 +40,11 @@ def cell(*labels):
 
 @pytest.fixture
 def build(tmp_path):
-    def run(*parts):
+    def run(*parts, unread="eq-one = 'numbers alone'"):
         (tmp_path / "book").mkdir()
         (tmp_path / "conf.py").write_text(CONF)
+        (tmp_path / "book" / "data").mkdir()
+        (tmp_path / proof_ledger.UNREAD).write_text(unread)
         (tmp_path / "book" / "page.md").write_text(HEADER + "\n".join(parts))
         ledger = "# Index\n\n```{toctree}\npage\n```\n\n```{proof-ledger}\n```\n"
         (tmp_path / "book" / "index.md").write_text(ledger)
@@ -64,6 +68,7 @@ def test_a_claim_with_its_check_builds_and_is_listed(build):
     assert "1 claims, each with one check" in ledger
     assert 'href="page.html#equation-eq-one"' in ledger
     assert "proved symbolically" in ledger
+    assert "not read: numbers alone" in ledger
 
 
 FAULTS = {
@@ -72,11 +77,13 @@ FAULTS = {
     "claim eq-three has 0 checks": EQUATION.replace("eq-one", "eq-three"),
     "displayed equation without an eq- or def-": "$$\na = b\n$$\n",
     "theorem without a labeled claim": THEOREM,
+    "check eq-two reads no formula; say why in book/data/unread.toml": "",
+    "book/data/unread.toml names eq-gone, but no check that reads no formula": "",
 }
 
 
 def test_every_fault_is_a_warning_and_stops_the_build(build):
-    done, _ = build(*FAULTS.values())
+    done, _ = build(*FAULTS.values(), unread="eq-gone = 'gone'")
     assert done.returncode != 0
     assert [fault for fault in FAULTS if fault not in done.stderr] == []
 
@@ -90,12 +97,22 @@ def test_a_failed_check_stops_the_build(build):
 def test_a_check_on_another_page_than_its_claim_is_a_warning(monkeypatch):
     pages = {
         "one": {"claims": ["eq-x"], "checks": []},
-        "two": {"claims": [], "checks": [{"label": "eq-x"}]},
+        "two": {"claims": [], "checks": [{"label": "eq-x", "typeset": [1, 1]}]},
     }
     warned = []
+    monkeypatch.setattr(proof_ledger, "reasons", lambda folder: {})
     monkeypatch.setattr(proof_ledger, "store", lambda env: pages)
     monkeypatch.setattr(
         proof_ledger, "warn", lambda text, page=None: warned.append(text)
     )
-    proof_ledger.balance(None, None)
+    proof_ledger.balance(None, SimpleNamespace(srcdir=None))
     assert warned == ["claim eq-x is checked in two, stated in one"]
+
+
+def test_few_claims_are_not_read_and_each_has_a_reason():
+    pages = (ROOT / "book").rglob("*.md")
+    claim = re.compile(r"^\$\$ \((eq-[\w-]+)\)$", re.M)
+    claims = {one for page in pages for one in claim.findall(page.read_text("utf-8"))}
+    unread = proof_ledger.reasons(ROOT)
+    assert unread.keys() <= claims and len(unread) <= 0.05 * len(claims)
+    assert all(len(reason.split()) > 3 for reason in unread.values())

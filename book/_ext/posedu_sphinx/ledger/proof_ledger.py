@@ -7,6 +7,8 @@ page that verifies the formula by :mod:`posedu.book.proof`.
 import html
 import json
 import re
+import tomllib
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.util import logging
@@ -18,6 +20,7 @@ LOGGER = logging.getLogger(__name__)
 PROOF = re.compile(r'class="posedu-proof" data-proof="([^"]*)"')
 CLAIM, DEFINITION = "eq-", "def-"
 UNCHECKED = {"how": "unchecked", "covers": "", "typeset": None}
+UNREAD = "book/data/unread.toml"
 THEOREMS = {"theorem_node", "lemma_node", "proposition_node", "corollary_node"}
 
 
@@ -46,6 +49,15 @@ def store(env):
     if not hasattr(env, "posedu_claims"):
         env.posedu_claims = {}
     return env.posedu_claims
+
+
+def reasons(folder):
+    """Read why the checks of some claims do not read their formulas.
+
+    The result is a dict of reasons by labels, from ``book/data/unread.toml`` below the
+    folder.
+    """
+    return tomllib.loads((Path(folder) / UNREAD).read_text("utf-8"))
 
 
 def collect(app, doctree):
@@ -121,14 +133,17 @@ def balance(app, env):
     """Warn about claims without exactly one check, and checks without a claim.
 
     Claims are labeled formulas, checks the results of cells that verify them. A check
-    on another page than its claim is also warned of.
+    on another page than its claim is also warned of, a check that does not read its
+    formula without a reason, and a reason without such a check.
     """
-    claims, checks = {}, {}
+    claims, checks, unread = {}, {}, {}
     for docname, found in store(env).items():
         for label in found["claims"]:
             claims.setdefault(label, []).append(docname)
         for check in found["checks"]:
             checks.setdefault(check["label"], []).append(docname)
+            if check["typeset"] is None:
+                unread[check["label"]] = docname
     for label, where in sorted(claims.items()):
         made = checks.get(label, [])
         if len(made) != 1:
@@ -137,6 +152,11 @@ def balance(app, env):
             warn(f"claim {label} is checked in {made[0]}, stated in {where[0]}")
     for label in sorted(checks.keys() - claims.keys()):
         warn(f"check {label} belongs to no equation", checks[label][0])
+    known = reasons(env.srcdir)
+    for label in sorted(unread.keys() - known.keys()):
+        warn(f"check {label} reads no formula; say why in {UNREAD}", unread[label])
+    for label in sorted(known.keys() - unread.keys()):
+        warn(f"{UNREAD} names {label}, but no check that reads no formula")
 
 
 def fill(app, doctree, docname):
@@ -145,7 +165,7 @@ def fill(app, doctree, docname):
     Claims are labeled formulas, checks the results of cells that verify them.
     """
     for placeholder in list(doctree.findall(ledger_placeholder)):
-        rows = []
+        rows, why = [], reasons(app.srcdir)
         in_order = _in_reading_order(app.env, app.config.root_doc)
         for page in (page for page in in_order if page in store(app.env)):
             found = store(app.env)[page]
@@ -155,7 +175,7 @@ def fill(app, doctree, docname):
                 equation = link(app, docname, page, f"equation-{label}", label)
                 title = app.env.titles[page].astext()
                 chapter = link(app, docname, page, "", title)
-                refused = _refused(check)
+                refused = _refused(check, why.get(label, ""))
                 covers = check["covers"]
                 rows.append([equation, check["how"], refused, covers, chapter])
         count = nodes.paragraph("", _count(app.env))
@@ -173,15 +193,16 @@ def _in_reading_order(env, page):
         yield from _in_reading_order(env, below)
 
 
-def _refused(check):
+def _refused(check, why):
     """Describe how many mutants of the displayed formula its check refuses.
 
     Mutants are copies with one sign, index or exponent changed. ``check`` has the
-    fields of ``posedu.book.proof.Proof``. The text is "not read" if the check did not
-    read the formula from the page, "read" if the formula has no mutants.
+    fields of ``posedu.book.proof.Proof``. The text is "not read" and the reason ``why``
+    if the check did not read the formula from the page, "read" if the formula has no
+    mutants.
     """
     if check["typeset"] is None:
-        return "not read"
+        return f"not read: {why}"
     refused, total = check["typeset"]
     return f"refuses {refused} of {total} mutants" if total else "read"
 
