@@ -136,6 +136,8 @@ def _is_accepted(value: Any, annotation: Any) -> bool:
         return False
     accepted, _ = ACCEPTED.get(origin, (origin, ""))
     accepted = getattr(accepted, "array_type", accepted)  # of jaxtyping
+    if origin in ITERABLES and getattr(value, "ndim", 1) == 0:
+        return False
     return accepted is Any or isinstance(value, accepted)
 
 

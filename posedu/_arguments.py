@@ -373,7 +373,7 @@ def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
     earlier keys. From ``distance`` on, distances share the last bucket.
     """
     require_bool("bidirectional", bidirectional)
-    require_dimension("buckets", buckets, 4 if bidirectional else 2)
+    buckets = require_dimension("buckets", buckets, 4 if bidirectional else 2)
     single = buckets // 4 if bidirectional else buckets // 2
     if require_dimension("distance", distance, 1) <= single:
         raise ValueError(
@@ -466,12 +466,26 @@ def require_temperature(floor: float | None, alpha: float) -> None:
     """Raise unless the parameters of Inkling's temperature are valid.
 
     The temperature is the factor 1 + ``alpha`` · log(max(1, (i + 1)/``floor``)) of
-    query i's logits. ``alpha`` must be finite, ``floor`` above 0 or ``None`` (no
-    temperature).
+    query i's logits. ``floor`` must be above 0 or ``None`` (no temperature), and the
+    temperature finite in float32 at all positions below 2⁵³.
     """
-    require_finite("alpha", alpha)
-    if floor is not None and require_not_negative("floor", floor) == 0:
+    slope = require_finite("alpha", alpha)
+    if floor is None:
+        return
+    if require_not_negative("floor", floor) == 0:
         raise ValueError("floor must be positive, or None for no temperature, got 0")
+    if floor < SHORTEST:
+        raise ValueError(
+            f"floor must be at least {SHORTEST:.0e}, or positions divided by it are "
+            f"not finite; got {floor}"
+        )
+    largest = LARGEST_TEMPERATURE / math.log1p(2**53 / float(floor))
+    if abs(slope) > largest:
+        raise ValueError(
+            f"alpha must be at most {largest:.2g} in size for floor={floor}, or "
+            "temperatures at positions below 2⁵³ are not finite in float32; got "
+            f"{alpha}"
+        )
 
 
 def require_seed(seed: int) -> int:

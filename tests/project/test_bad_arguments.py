@@ -94,7 +94,10 @@ def good(annotation):
     return kind.__new__(kind)
 
 
-ODD = (Odd(), 1j, b"x", [Odd()], {"a": Odd()}, {Odd(): 1}, (Odd(), Odd()))
+ODD = (
+    *(Odd(), 1j, b"x", [Odd()], {"a": Odd()}, {Odd(): 1}, (Odd(), Odd())),
+    np.array(2),  # cannot be iterated
+)
 
 
 def calls(function):

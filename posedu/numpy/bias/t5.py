@@ -47,6 +47,7 @@ def t5_buckets(
     """
     offsets = require_positions(offsets, "offsets")
     single = require_buckets(buckets, distance, bidirectional)
+    distance = int(distance)  # NumPy's integers have no room for its powers
     steps = np.abs(offsets) if bidirectional else np.maximum(offsets, 0)
     bucket = np.searchsorted(_starts(single, distance), steps, side="right") - 1
     later = 2 * single * (offsets < 0) if bidirectional else 0

@@ -51,7 +51,7 @@ def skew(
     if keys > offsets:
         raise ValueError(f"{keys} keys need as many offsets, got {offsets}")
     padded = np.concatenate((np.zeros((*heads, queries, 1)), products), axis=-1)
-    flat = padded.reshape(*heads, -1)[..., queries:]
+    flat = padded.reshape(*heads, queries * (offsets + 1))[..., queries:]
     return flat.reshape(*heads, queries, offsets)[..., :keys]
 
 

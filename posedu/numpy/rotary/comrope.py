@@ -17,6 +17,7 @@ from posedu.numpy.absolute.cape import require_rng
 from posedu.numpy.rotary.generators import require_block_size, rotate_by_generators
 
 Array = np.ndarray
+_FLAT = 1e6  # a normal density varies by less than 1e-12 over 1e-6 of its deviation
 
 
 def comrope_ap(
@@ -187,7 +188,7 @@ def perturb(
     """
     require_rng(rng)
     centers = require_positions(require_floats("positions", positions), "positions")
-    require_not_negative("intensity", intensity)
+    intensity = require_not_negative("intensity", intensity)
     side = require_positions(patch, "patch")
     if side.ndim > 1 or side.size not in (1, *centers.shape[-1:]):
         raise ValueError(
@@ -200,6 +201,8 @@ def perturb(
     if rule == "code":
         noise = rng.normal(0.0, intensity / 2, centers.shape).clip(-0.5, 0.5)
         return centers + noise * side
+    if intensity > _FLAT:
+        return centers + rng.uniform(-0.5, 0.5, centers.shape) * side
     normal = NormalDist(0.0, intensity)
     share = rng.uniform(normal.cdf(-0.5), normal.cdf(0.5), centers.shape)
     drawn = np.reshape([normal.inv_cdf(p) for p in share.ravel()], centers.shape)

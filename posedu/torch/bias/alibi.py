@@ -34,7 +34,7 @@ def alibi_slopes(
     A head's bias is −m_h times query position minus key position. See
     :func:`posedu.numpy.bias.alibi_slopes`, which explains ``slopes`` and ``bias_max``.
     """
-    require_dimension("heads", heads, 1)
+    heads = require_dimension("heads", heads, 1)
     require_choice("slopes", slopes, ALiBiSlopes)
     if not is_compiling():  # Under a compiler, bias_max may be symbolic.
         bias_max = require_positive("bias_max", bias_max)

@@ -11,7 +11,6 @@ from posedu._arguments import (
     require_bool,
     require_choice,
     require_dimension,
-    require_finite,
     require_limit,
     require_positive,
     require_temperature,
@@ -38,10 +37,11 @@ def log_temperature(
     ------
     TypeError, ValueError
         Positions that are no tensor of real numbers, a ``floor`` that is not positive,
-        ``alpha`` not finite.
+        temperatures that are not finite in float32.
     """
     require_position_dtype("positions", positions)
-    floor, alpha = require_positive("floor", floor), require_finite("alpha", alpha)
+    require_temperature(require_positive("floor", floor), alpha)
+    floor, alpha = float(floor), float(alpha)
     count = positions.to(torch.float64) + 1
     return 1 + alpha * (count / floor).clamp(min=1.0).log()
 

@@ -15,7 +15,12 @@ from posedu._arguments import (
     require_dimension,
     require_not_negative,
 )
-from posedu.torch._tensors import require_floats, require_positions
+from posedu.torch._numbers import as_real_tensor
+from posedu.torch._tensors import (
+    require_all_finite,
+    require_floats,
+    require_positions,
+)
 from posedu.torch.rotary.generators import BlockRotation
 from posedu.torch.rotary.mixed import MixedRoPE
 from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
@@ -304,13 +309,15 @@ def perturb(
     ------
     TypeError, ValueError
         Positions that are not finite floats, an ``intensity`` that is negative or not
-        finite, unknown ``rule``, a ``patch`` for another number of axes.
+        finite, unknown ``rule``, a ``patch`` that is not finite or for another number
+        of axes.
     """
     require_floats("positions", positions)
     require_positions(positions)
     require_choice("rule", rule, ComRoPENoise)
     intensity = require_not_negative("intensity", intensity)
-    side = torch.as_tensor(patch, dtype=positions.dtype, device=positions.device)
+    side = as_real_tensor("patch", patch, dtype=positions.dtype).to(positions.device)
+    require_all_finite("patch", side)
     if side.ndim > 1 or side.numel() not in (1, positions.shape[-1]):
         raise ValueError(
             f"patch must be one number or {positions.shape[-1]}, got {patch}"

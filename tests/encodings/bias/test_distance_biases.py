@@ -52,6 +52,25 @@ def test_slopes_are_the_published_ones(heads):
         np.testing.assert_allclose(slopes, PUBLISHED[heads], rtol=4e-16)
 
 
+@pytest.mark.parametrize("integer", [np.int8, np.int64, np.uint16])
+@pytest.mark.parametrize("implementation", [reference, bias])
+def test_sizes_may_be_integers_of_numpy(implementation, integer):
+    slopes = implementation.alibi_slopes(integer(6), slopes="authors")
+    assert slopes.tolist() == pytest.approx(PUBLISHED[6])
+    offsets = np.arange(-200, 200)
+    for bidirectional in (False, True):
+        expected = reference.t5_buckets(
+            offsets, bidirectional=bidirectional, buckets=32, distance=100
+        )
+        found = implementation.t5_buckets(
+            offsets if implementation is reference else torch.tensor(offsets),
+            bidirectional=bidirectional,
+            buckets=integer(32),
+            distance=integer(100),
+        )
+        np.testing.assert_array_equal(np.asarray(found), expected)
+
+
 @given(st.integers(1, 130), st.sampled_from(RULES))
 def test_slopes_of_all_implementations_agree(heads, rule):
     first, *others = implementations_of_slopes(heads, rule)

@@ -455,6 +455,31 @@ def test_hidden_tokens_between_neighbors_change_nothing(over, edges, causal):
             torch.testing.assert_close(out[:, :, group], alone, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("below", "edges", "needs_causal"),
+    [
+        (None, "masked", False),
+        (None, "code", True),
+        (None, "published", True),
+        ("alibi", "masked", True),
+        ("alibi", "code", True),
+    ],
+)
+def test_what_needs_causal_attention_says_so(below, edges, needs_causal):
+    options = {} if below is None else {"slopes": "geometric"}
+    options |= dict(kernel=3, residual=True, edges=edges, width=2)
+    encoding = DAPE(3, over=below, **options)
+    named = encoding.named_parameters()
+    own = {n.replace(".", "_"): p.detach().numpy() for n, p in named}
+    hooks = reference.dape(
+        over=None if below is None else reference.alibi(heads=3, slopes="geometric"),
+        residual=True,
+        edges=edges,
+        **own,
+    )
+    assert encoding.needs_causal is hooks.needs_causal is needs_causal
+
+
 @pytest.mark.parametrize("edges", ["masked", "code", "published"])
 def test_neighbors_are_those_that_the_mask_allows(edges):
     """In all implementations; NumPy takes any mask, SymPy any visible keys."""

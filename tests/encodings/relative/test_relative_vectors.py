@@ -110,6 +110,12 @@ def test_skewing_of_all_implementations_agrees_up_to_the_diagonal(n):
         np.testing.assert_array_equal(fast[:, rows, columns], by_offset)
 
 
+@pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 1), (0, 0), (0, 1, 1)])
+def test_skewing_nothing_leaves_nothing(shape):
+    assert reference.skew(np.zeros(shape)).shape == shape
+    assert reference.unskew(np.zeros(shape), 0).shape == shape
+
+
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (4, 4), (3, 7), (5, 2), (0, 3)])
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_skewing_of_rectangles(sizes, is_whole):
@@ -561,6 +567,21 @@ BAD = [
         lambda: Inkling(2, 8, divisor="root", floor=0),
         ValueError,
         "floor must be positive, or None",
+    ),
+    (
+        lambda: Inkling(2, 8, divisor="root", floor=5e-324),
+        ValueError,
+        "floor must be at least 1e-250",
+    ),
+    (
+        lambda: reference.log_temperature(np.arange(3), floor=2, alpha=1e300),
+        ValueError,
+        r"alpha must be at most 4.7e\+36 in size for floor=2",
+    ),
+    (
+        lambda: relative.log_temperature(torch.arange(3), floor=2, alpha=-1e300),
+        ValueError,
+        "alpha must be at most",
     ),
     (
         lambda: Inkling(2, 8, divisor="root", limit=0.0),

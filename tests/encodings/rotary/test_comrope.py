@@ -458,6 +458,21 @@ def test_the_paper_truncates_and_the_code_halves_and_clamps(intensity, perturbed
     assert stats.kstest(inside, half.cdf).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("perturbed", [perturbed_by_torch, perturbed_by_numpy])
+@pytest.mark.parametrize("intensity", [1e5, 1e9, 1e17, 1e300])
+def test_the_paper_s_noise_fills_the_patch_if_it_is_strong(intensity, perturbed):
+    options = dict(patch=1.0, intensity=intensity, rule="paper")
+    moves = perturbed(np.zeros((4000, 1)), **options).ravel()
+    assert stats.kstest(moves, stats.uniform(-0.5, 1).cdf).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("patch", [np.nan, (1.0, np.inf), "x", object, None, 1j])
+def test_a_patch_is_finite_numbers(patch):
+    centers = grid(3, 2, coordinates="centers")
+    with pytest.raises((TypeError, ValueError), match="patch must be"):
+        perturb(centers, patch=patch, intensity=1.0, rule="code")
+
+
 def test_the_reference_perturbs_each_axis_within_its_patch():
     centers = grid(5, 3, coordinates="centers").numpy()
     side = (1 / 5, 1 / 3)
