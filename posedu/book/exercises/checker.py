@@ -235,7 +235,13 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
         found, complaint = _call(answer, ())
         if complaint == OPEN:
             return "open", OPEN
-        complaint = complaint or hunt.complaint(exercise, found)
+        try:
+            with time_limit(LONGEST):
+                complaint = complaint or hunt.complaint(exercise, found)
+        except TooLongError:
+            complaint = (
+                f"Your input could not be tried in {LONGEST} seconds: it is too large."
+            )
         return ("wrong", complaint) if complaint else ("correct", "correct")
     given = []
     for case in exercise.cases:

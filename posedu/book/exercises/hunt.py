@@ -29,10 +29,13 @@ def complaint(exercise: Exercise, found: Any) -> str:
         )
     pairs = zip(names, map(show_briefly, case), strict=True)
     shown = ", ".join(f"{name} = {value}" for name, value in pairs)
-    refusal = _refusal(hunt, case)
+    try:
+        refusal = hunt.refusal(*copy.deepcopy(case))
+        right = None if refusal else hunt.right(*copy.deepcopy(case))
+    except Exception:  # of types and sizes that the conditions do not foresee
+        refusal = f"an input is like {', '.join(map(show_briefly, hunt.tested[0]))}"
     if refusal:
         return f"{shown} is not allowed: {refusal}."
-    right = hunt.right(*copy.deepcopy(case))
     gives = _wrong_outcome(hunt, case, right, exercise.tolerance)
     if not gives:
         return f"For {shown} the function is right: it gives {show_briefly(right)}."
@@ -50,14 +53,6 @@ def smallest_size(exercise: Exercise) -> int:
     assert exercise.hunt is not None
     found = exercise.solution()
     return exercise.hunt.size(*(found if isinstance(found, tuple) else (found,)))
-
-
-def _refusal(hunt: Hunt, case: tuple) -> str:
-    try:
-        return hunt.refusal(*copy.deepcopy(case))
-    except Exception:  # of types that the conditions do not foresee
-        example = ", ".join(map(show_briefly, hunt.tested[0]))
-        return f"an input is like {example}"
 
 
 def _wrong_outcome(hunt: Hunt, case: tuple, right: Any, tolerance: float) -> str:

@@ -73,11 +73,13 @@ class Progress(SavedTable):
         Raises
         ------
         ValueError
-            If the file holds something else.
+            If the file holds something else, or minutes of other exercises.
         """
         with reading(path, "a learner's progress"):
             stored = json.loads(Path(path).read_text("utf-8"))
             entries = {n: Entry(**entry) for n, entry in stored["exercises"].items()}
+            if entries.keys() != stored["minutes"].keys():
+                raise ValueError("minutes and exercises have different names")
             return cls(**{**stored, "exercises": entries})
 
 
@@ -90,7 +92,7 @@ def source_of(answer: Any) -> str | None:
     """Return a learner's function as code; None if there is none to be found."""
     try:
         return inspect.getsource(answer)
-    except (OSError, TypeError):
+    except Exception:  # of inspect, which reads the file as it is now
         return None
 
 

@@ -19,7 +19,10 @@ def wrong_form(got: Any, want: Any) -> str:
     """
     if got is None:
         return "Your answer returns None: is a `return` missing?"
-    undone = _undone(got) - _undone(want)
+    try:
+        undone = _undone(got) - _undone(want)
+    except RecursionError:
+        return "Your answer returns a list or tuple that is nested without an end."
     if undone:
         return (
             f"Your answer holds {' and '.join(sorted(undone))} that SymPy has not "
@@ -326,8 +329,15 @@ def show(value: Any, shown: int = SHOWN) -> str:
     """Return a value, such as an exercise's argument or result, as one line of text.
 
     An array of more than ``shown`` entries is shown by its first and last entries and
-    its shape.
+    its shape. A value that cannot be shown is described by its type.
     """
+    try:
+        return _shown(value, shown)
+    except Exception:  # of an object of the learner's
+        return type_in_words(value)
+
+
+def _shown(value: Any, shown: int) -> str:
     if isinstance(value, torch.Tensor):
         if not _is_filled(value):
             return "a sparse, nested or meta tensor"

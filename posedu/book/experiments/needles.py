@@ -25,7 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from posedu._arguments import require_choice, require_dimension
 from posedu.book.experiments import sequences
@@ -59,6 +59,8 @@ TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Models and the methods tried on each: of context extension, or temperatures."""
 MODELS = tuple(TRIED)
+LEARNED = 0.95
+"""Accuracy at the training length from which on a model has learned the task."""
 TITLES: Mapping[str, str] = MappingProxyType(
     {name: method.title for name, method in (METHODS | TEMPERATURES).items()}
 )
@@ -181,6 +183,10 @@ class Result(Runs):
         return np.array(
             [r.accuracy[label(method, factor)] for r in runs if r.encoding == model]
         )
+
+    def learned(self, model: str) -> Bool[np.ndarray, "seeds"]:
+        """Return whether a model has learned the task, by rising seed."""
+        return self.accuracy(model, "none", 1) >= LEARNED
 
     def encodings(self) -> list[str]:
         """Return the names of the models that were trained."""

@@ -1,5 +1,7 @@
 """Tables and figures of ``posedu.book.experiments.needles``.
 
+Only models that have learned the task at the training length count; it is said how many
+have.
 Intervals are Student's t intervals over the seeds, at 95 %. Comparisons use differences
 between runs of the same seed (:mod:`posedu.book.experiments.comparisons`), in points.
 Conditions and expectations are those of
@@ -43,7 +45,10 @@ def overview(result: Result, base: str = "rope") -> Figure:
     figure, ((panel,),) = canvas(figsize=(7.2, 4.0))
     far = {}
     for n, condition in enumerate(shown_conditions(base)):
-        means = [100 * _accuracy(result, condition, f).mean() for f in (1, *FACTORS)]
+        means = [
+            100 * _accuracy(result, condition, f)[result.learned(condition[0])].mean()
+            for f in (1, *FACTORS)
+        ]
         far[condition] = means[-1]
         panel.plot(
             (1, *FACTORS),
@@ -70,9 +75,10 @@ def overview(result: Result, base: str = "rope") -> Figure:
     return finish(
         figure,
         caption=f"{FACTS} facts, trained at L = {result.settings.length}, without "
-        f"tuning: mean accuracy over {_seeds(result)} seeds; the thin line is guessing."
-        f" At {FACTORS[-1]} times the length {title(best)} has {far[best]:.0f} %, "
-        f"{title(worst)} {far[worst]:.0f} %.",
+        "tuning: mean accuracy of the models that have learned the task there, "
+        f"{_how_many(result, base)} and {_how_many(result, 'windows')}; the thin line "
+        f"is guessing. At {FACTORS[-1]} times the length {title(best)} has "
+        f"{far[best]:.0f} %, {title(worst)} {far[worst]:.0f} %.",
         alt="Lines against the length. At its end: "
         + ", ".join(
             f"{title(condition)} {end:.0f} percent" for condition, end in far.items()
@@ -89,15 +95,17 @@ def verdicts(
     Expectations are those for ``base`` about models that are not tuned; ``factor`` is
     the test length over the training length. The gap is the accuracy of the condition
     (a model and a method) expected to be better, minus that of the other condition, in
-    percentage points. All verdicts hold together
+    percentage points; seeds count with which both models have learned the task, at
+    least two. All verdicts hold together
     (:func:`posedu.book.experiments.comparisons.verdicts_together`).
     """
     found = {}
     for e in expected(base):
         if e.how == "plain" and {e.better[0], e.worse[0]} <= {*result.encodings()}:
-            for factor in FACTORS:
+            among = result.learned(e.better[0]) & result.learned(e.worse[0])
+            for factor in FACTORS if among.sum() > 1 else ():
                 both = (
-                    _accuracy(result, condition, factor)
+                    _accuracy(result, condition, factor)[among]
                     for condition in (e.better, e.worse)
                 )
                 found[e, factor] = Gap.between(*both, interval)
@@ -135,32 +143,33 @@ def by_base(result: Result, factor: int) -> Table:
     """Return a table of each method's accuracy at one length, by RoPE's base.
 
     ``factor`` is the test length over the training length. A column has the number of
-    pairs that complete no turn within the training length; the first row has the
-    accuracy there.
+    pairs that complete no turn within the training length, and of seeds with which the
+    task was learned, the only ones that count.
     """
     bases = [model for model in result.encodings() if not model.startswith("windows")]
     settings = result.settings
 
     def column(model: str) -> list[str]:
-        found = [(model, "none", 1), *((model, method, factor) for method in METHODS)]
-        return [in_percent(result.accuracy(*one), interval) for one in found]
+        among = result.learned(model)
+        return [
+            in_percent(result.accuracy(model, method, factor)[among], interval)
+            for method in METHODS
+        ]
 
     heads = {
         model: f"base {base_of(model, settings.length):,.0f}: "
-        f"{unturned(model, settings)} of {settings.d // 2}"
+        f"{unturned(model, settings)} of {settings.d // 2}; {_how_many(result, model)}"
         for model in bases
     }
     return table(
         {
-            "method": [
-                "at the training length",
-                *(METHODS[method].title for method in METHODS),
-            ],
+            "method": [METHODS[method].title for method in METHODS],
             **{heads[model]: column(model) for model in bases},
         },
         caption=f"Needles found in %, at {factor} times the training length, by RoPE's "
         "base, with the number of pairs that complete no turn in "
-        f"{settings.length} tokens; {_seeds(result)} seeds, intervals at 95 %",
+        f"{settings.length} tokens, and of seeds that have learned the task; intervals "
+        "at 95 %",
     )
 
 
@@ -168,28 +177,29 @@ def temperatures(result: Result) -> Table:
     """Return a table of the temperatures of NoPE layers: accuracy at every length.
 
     The last column is the gain over the model without one at the longest length, with
-    an interval and the verdict; all verdicts hold together.
+    an interval and the verdict; all verdicts hold together. Seeds count with which the
+    task was learned.
     """
     plain = "windows", "none"
     tried = [("windows", method) for method in TRIED["windows"]]
-    tried += [("windows-learned", "none")]
+    among = result.learned("windows")
     gains = {
         condition: Gap.between(
-            *(_accuracy(result, one, FAR) for one in (condition, plain)), interval
+            *(_accuracy(result, one, FAR)[among] for one in (condition, plain)),
+            interval,
         )
         for condition in tried
         if condition != plain
     }
     found = verdicts_together(gains)
-    titles = {c: METHOD_TITLES[c[1]] for c in tried} | {
-        plain: "no temperature",
-        tried[-1]: "Mistral-Large-4's, trained",
-    }
+    titles = {c: METHOD_TITLES[c[1]] for c in tried} | {plain: "no temperature"}
     return table(
         {
             "temperature": [titles[c] for c in tried],
             **{
-                f"× {f}": [in_percent(_accuracy(result, c, f), interval) for c in tried]
+                f"× {f}": [
+                    in_percent(_accuracy(result, c, f)[among], interval) for c in tried
+                ]
                 for f in (1, *FACTORS, FAR)
             },
             f"more at × {FAR}": [
@@ -197,15 +207,16 @@ def temperatures(result: Result) -> Table:
             ],
         },
         caption="Needles found in %, by the temperature of the NoPE layer; "
-        f"{_seeds(result)} seeds, intervals at 95 %. The last column is in points; its "
-        f"verdicts hold together at 95 %: {SIGNS['reproduced']} more, "
+        f"{_how_many(result, 'windows')}, intervals at 95 %. The last column is in "
+        f"points; its verdicts hold together at 95 %: {SIGNS['reproduced']} more, "
         f"{SIGNS['undecided']} undecided, {SIGNS['contradicted']} fewer",
     )
 
 
+def _how_many(result: Result, model: str) -> str:
+    learned = result.learned(model)
+    return f"{learned.sum()} of {len(learned)} seeds"
+
+
 def _accuracy(result: Result, condition: Condition, factor: int) -> np.ndarray:
     return result.accuracy(*condition, factor)
-
-
-def _seeds(result: Result) -> int:
-    return len({run.seed for run in result.runs})

@@ -29,7 +29,10 @@ def title(result: Result, model: str) -> str:
     """
     pairs = result.settings.d // 2
     unturned = unturned_pairs(model, result.settings).sum()
-    return f"base {base(model, result.settings):,.0f}, {unturned} of {pairs} unturned"
+    own = base(model, result.settings)
+    # With base 25 in place of 24.7 one pair would not complete its turn.
+    digits = 0 if own >= 100 else 1
+    return f"base {own:,.{digits}f}, {unturned} of {pairs} unturned"
 
 
 def origins(result: Result) -> Table:

@@ -3,13 +3,16 @@
 import ast
 import contextlib
 import inspect
+import json
 import re
 import signal
 import sys
 import textwrap
 import threading
+import time
 import zlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +26,7 @@ from nbformat.v4 import new_code_cell
 from posedu.book import exercises
 from posedu.book.exercises import checker, collect, learner, records, values
 from posedu.book.exercises.records import draw
+from posedu.book.exercises.time_limit import time_limit
 from posedu.numpy import (
     absolute,
     attention,
@@ -384,11 +388,18 @@ def _token_weights(tokens, layers):
 
 
 def _xpos(q, k, at, gamma, span):
-    hooks = rotary.xpos(
-        layout="interleaved", center=at.mean(), gamma=gamma, scale_base=span
-    )
-    found = attention.steps(q[None], k[None], k[None], hooks, positions=at)
-    return np.tril(found.logits[0] * np.sqrt(q.shape[1]))
+    """Scores, pair by pair; 0 for what is too far for float64 powers of two factors."""
+    scores = np.zeros((len(at), len(at)))
+    for i, j in zip(*np.tril_indices(len(at)), strict=True):
+        if at[i] - at[j] < 1000 * span:
+            pair = at[[i, j]]
+            hooks = rotary.xpos(
+                layout="interleaved", center=pair.mean(), gamma=gamma, scale_base=span
+            )
+            two_q, two_k = q[None, [i, j]], k[None, [i, j]]
+            found = attention.steps(two_q, two_k, two_k, hooks, positions=pair)
+            scores[i, j] = found.logits[0, 0, 1] * np.sqrt(q.shape[1])
+    return scores
 
 
 POSEDU = {
@@ -782,6 +793,54 @@ def _spoiled(value):
         yield from (np.array(np.nan), torch.tensor(torch.nan), sp.nan, sp.zoo, -sp.oo)
 
 
+class Unshown:
+    """An object that cannot be shown."""
+
+    def __repr__(self):
+        raise RuntimeError
+
+
+def test_what_cannot_be_shown_gets_a_reply():
+    endless = []
+    endless.append(endless)
+    message = checker.verdict(SQUARE, lambda x, up: endless)[1]
+    assert message.startswith("Your answer returns a list or tuple that is nested")
+    objects = np.empty(2, dtype=object)
+    objects[:] = Unshown()
+    assert values.show(objects) == "an ndarray"
+    for exercise in (e for e in ALL if e.hunt is not None):
+        for found in (Unshown(), objects, endless):
+            status, message = checker.verdict(exercise, lambda found=found: found)
+            assert status == "wrong" and message
+
+
+def test_an_input_that_cannot_be_tried_gets_a_reply(monkeypatch):
+    monkeypatch.setattr(checker, "LONGEST", 0.05)
+    for exercise in (e for e in ALL if e.hunt is not None):
+        names = inspect.signature(exercise.hunt.wrong).parameters
+        smallest = exercise.solution()
+        smallest = smallest if isinstance(smallest, tuple) else (smallest,)
+        for place in range(len(names)):
+            for huge in (10**30, 1e300, True):
+                found = (*smallest[:place], huge, *smallest[place + 1 :])
+                assert checker.verdict(exercise, lambda found=found: found)[1]
+    (heads,) = [e for e in ALL if e.name == "distance-biases-9"]
+    message = checker.verdict(heads, lambda: 10**30)[1]
+    assert message.endswith("is not allowed: an input is like 2.")
+    slow = replace(heads, hunt=replace(heads.hunt, right=partial(sleepless, up=True)))
+    message = checker.verdict(slow, lambda: 3)[1]
+    assert message.startswith("Your input could not be tried in 0.05 seconds")
+
+
+def test_a_function_that_wraps_itself_is_checked():
+    def answer(x, up):
+        return SQUARE.solution(x, up)
+
+    answer.__wrapped__ = answer
+    assert learner.source_of(answer) is None
+    assert checker.verdict(SQUARE, answer)[0] == "correct"
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
 def test_any_returned_object_gets_a_reply(exercise):
@@ -946,6 +1005,22 @@ def test_a_comparison_without_an_end_is_interrupted(monkeypatch):
     monkeypatch.setattr(checker, "equal", never)
     message = checker.verdict(SQUARE, SQUARE.solution)[1]
     assert "could not be compared with the right one in 0.05 seconds" in message
+
+
+@pytest.mark.parametrize(("given", "rings"), [(60.0, False), (0.01, True)])
+def test_a_timer_of_the_caller_goes_on(given, rings):
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, given, 90.0)
+        with time_limit(5):
+            time.sleep(0.02)
+        time.sleep(0.02)
+        left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert rung == [1] * rings and interval == 90
+    assert left > 85 if rings else 55 < left < 60
 
 
 def test_outside_the_main_thread_nothing_is_interrupted():
@@ -1132,7 +1207,13 @@ def test_progress_is_counted_and_handed_in(monkeypatch, tmp_path, capsys):
 
 
 def test_what_nobody_has_handed_in_is_refused(monkeypatch, tmp_path):
-    (tmp_path / "other.json").write_text('{"chapter": 3}')
+    other = tmp_path / "other.json"
+    checker.progress("rope").save(other)
+    stored = json.loads(other.read_text("utf-8"))
+    other.write_text(json.dumps(stored | {"minutes": {"rope-1": 5}}))
+    with pytest.raises(ValueError, match=r"other.json is not .*have different names"):
+        learner.Progress.load(other)
+    other.write_text('{"chapter": 3}')
     for folder, expected in ((tmp_path, "is not a learner's"), ("none", "no folder")):
         monkeypatch.setattr(sys, "argv", ["collect", str(folder)])
         with pytest.raises(SystemExit, match=expected):

@@ -373,11 +373,58 @@ def test_what_the_summaries_of_absolute_chapters_say_of_the_runs(committed):
     assert 2.8 < lost("cape", twice) < 3 < lost("sinusoidal", twice) < 3.3
     assert -0.75 < saved("none", "sinusoidal", near) < -0.65
     assert all(2.8 < lost(n, far) < 3.3 for n in ("sinusoidal", "learned", "rope"))
+    assert all(0.55 < saved("random-drawn", "learned-wide", n) < 0.65 for n in beyond)
+    assert 1 / 10 < saved("floater", "sinusoidal-per-layer", near) < 1 / 8
+    assert saved("sinusoidal-per-layer", "sinusoidal", near) < -results.NOTICED
     table = results.absolute(committed)
     (layers,) = [r for r in rows_of(table) if r["encoding"] == "learned in each layer"]
     for length in near, twice, far:
         mean, half = map(float, layers[f"saved at L = {length}"].split(" ± "))
         assert abs(mean) < half
+
+
+def test_fire_s_threshold_ends_near_the_training_length(committed):
+    ends = [
+        committed.settings.length / 4 * run.trained[f"{layer}.multiplier"]
+        for run in committed.reported()
+        if run.encoding == "fire"
+        for layer in (0, 1)
+    ]
+    assert len(ends) == 10 and 53 < min(ends) < max(ends) < 58
+
+
+def test_what_the_summaries_say_of_further_encodings(committed):
+    near, twice, *_, far = committed.lengths()
+
+    def lost(name, length):
+        return (committed.bits(name, length) - committed.bits(name, near)).mean()
+
+    verdict = {
+        (e.better, e.worse, length): verdict
+        for e, length, _, verdict in results.verdicts(committed, EXPECTED_FURTHER)
+    }
+    assert "contradicted" not in verdict.values()
+    ahead = (committed.bits("learned", near) - committed.bits("cope", near)).mean()
+    assert 0.155 < ahead < 0.165 and verdict["cope", "learned", near] == "reproduced"
+    assert verdict["cope", "shaw", near] == "undecided"
+    assert 0.08 < lost("cope", twice) < 0.1 and lost("cope", far) > 1
+    assert all(abs(lost(n, far)) < 0.002 for n in ("fox", "fox-pro", "stickbreaking"))
+    assert verdict["fox-pro", "fox", near] == "undecided"
+    for length in committed.lengths():
+        decided = "undecided" if length == near else "reproduced"
+        assert verdict["stickbreaking", "rope", length] == decided
+        if length > near:
+            gap = committed.bits("rope", length) - committed.bits(
+                "stickbreaking", length
+            )
+            assert 2 < gap.mean() < 3.1
+        assert verdict["pope", "rope", length] == "undecided"
+        assert verdict["tape", "rope", length] == "undecided"
+    assert all(2.9 < lost(n, far) < 3.1 for n in ("pope", "rope", "tape"))
+    assert 0.45 < lost("fope", twice) < 0.55 and 1.9 < lost("fope", far) < 2.1
+    assert lost("deberta", far) < 0.1 and 1.4 < lost("tupe", far) < 1.6
+    assert 0.22 < lost("music-transformer", far) < 0.28
+    assert lost("shaw", far) < 0.5 * lost("music-transformer", far) + 0.01
 
 
 def test_every_encoding_has_one_panel():

@@ -54,7 +54,7 @@ def test_slopes_are_the_published_ones(heads):
 
 @pytest.mark.parametrize("integer", [np.int8, np.int64, np.uint16])
 @pytest.mark.parametrize("implementation", [reference, bias])
-def test_sizes_may_be_integers_of_numpy(implementation, integer):
+def test_sizes_may_be_integers_of_numpy(implementation, integer, unchecked):
     slopes = implementation.alibi_slopes(integer(6), slopes="authors")
     assert slopes.tolist() == pytest.approx(PUBLISHED[6])
     offsets = np.arange(-200, 200)

@@ -467,7 +467,7 @@ def test_the_paper_s_noise_fills_the_patch_if_it_is_strong(intensity, perturbed)
 
 
 @pytest.mark.parametrize("patch", [np.nan, (1.0, np.inf), "x", object, None, 1j])
-def test_a_patch_is_finite_numbers(patch):
+def test_a_patch_is_finite_numbers(patch, unchecked):
     centers = grid(3, 2, coordinates="centers")
     with pytest.raises((TypeError, ValueError), match="patch must be"):
         perturb(centers, patch=patch, intensity=1.0, rule="code")

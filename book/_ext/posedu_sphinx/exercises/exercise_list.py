@@ -294,23 +294,27 @@ class ExerciseList(SphinxDirective):
         self.env.note_dependency(
             sys.modules[exercises.sheets()[self.arguments[0]]].__file__
         )
-        return [
-            node
-            for exercise, given, name in source.exercises()
-            for node in parse(
-                self,
-                markdown(exercise, source.signature(name), given, source.code(name)),
-            )
-        ]
+        boxes = []
+        for exercise, given, name in source.exercises():
+            shown = []
+            if exercise.hunt or exercise.repair:
+                shown, given = given, []
+            if exercise.repair:
+                shown = [*shown, source.start(exercise)]
+            code = source.signature(name), shown, given, source.code(name)
+            boxes += parse(self, markdown(exercise, *code))
+        return boxes
 
 
-def markdown(exercise, signature, given, solution):
+def markdown(exercise, signature, shown, given, solution):
     """Return an exercise's statement, hint, solution and explanation as MyST.
 
     ``signature`` is the solution's name and parameters, ``solution`` its source code;
-    ``given`` has sources of the helpers that the exercise provides. The exercise has
+    ``given`` has sources of the helpers that the exercise provides, ``shown`` those of
+    functions that the exercise is about. The exercise has
     the same name on the page as in the notebooks.
     """
+    listing = "\n".join(("", "```python", "\n\n\n".join(shown), "```", ""))
     code = "\n\n\n".join([*given, solution])
     return f"""
 `````{{exercise}} {exercise.name} · {exercise.title}
@@ -320,7 +324,7 @@ def markdown(exercise, signature, given, solution):
 *{effort(exercise)}* · `{signature}`
 
 {exercise.statement.strip()}
-{_asked(exercise)}
+{listing if shown else ""}{_asked(exercise)}
 ````{{dropdown}} Hint
 {exercise.hint.strip()}
 ````

@@ -953,6 +953,8 @@ def _sum_of_sizes(a, b, t, p, s):
 
 
 def _no_field(a, b, t, p, s):
+    if any(type(x) is not np.ndarray or x.dtype.kind not in "if" for x in (a, b, p)):
+        return "a, b and p are arrays of numbers"
     if a.shape != (1, 1) or b.shape != (1,) or p.shape != (1,):
         return "a has shape [1, 1], b and p have shape [1]"
     numbers = (a.item(), b.item(), t, p.item(), s)
@@ -1016,8 +1018,8 @@ def position_that_differs():
 def _no_position(position, omega, tolerance):
     if (omega, tolerance) != (1.0, 0.01):
         return "omega is 1.0 and tolerance is 0.01"
-    is_position = type(position) is int and position > 0
-    return "" if is_position else "position is a positive int"
+    is_position = type(position) is int and 0 < position <= 10**6
+    return "" if is_position else "position is an int from 1 to a million"
 
 
 TOO_FEW = Exercise(

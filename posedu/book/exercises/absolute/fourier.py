@@ -836,6 +836,13 @@ def is_relative(a):
     )
 
 
+def _has_pairs(gram):
+    """Return whether a matrix is diagonal, with equal neighbors 2p and 2p + 1."""
+    diagonal = np.diag(gram)
+    differences = gram - np.diag(diagonal), diagonal[::2] - diagonal[1::2]
+    return all(bool((abs(part) <= 1e-9).all()) for part in differences)
+
+
 def _rotation(angle):
     c, s = np.cos(angle), np.sin(angle)
     return np.array([[c, -s], [s, c]])
@@ -942,10 +949,7 @@ For which entries of it do the products change under a shift of all positions?
         Misconception(
             "Members of a pair taken to be neighbors",
             "In the half layout the sine of pair p is m places after its cosine.",
-            lambda a: bool(
-                np.allclose(a.T @ a, np.diag(np.diag(a.T @ a)))
-                and np.allclose(np.diag(a.T @ a)[::2], np.diag(a.T @ a)[1::2])
-            ),
+            lambda a: _has_pairs(a.T @ a),
         ),
         Misconception(
             "A Aᵀ in place of AᵀA",
@@ -1026,6 +1030,8 @@ def layer_that_differs():
 
 
 def _no_layer(a):
+    if type(a) is not np.ndarray or a.dtype.kind not in "if":
+        return "a is an array of numbers"
     if a.ndim != 2 or not a.size or a.shape[1] % 2:
         return "a is a matrix with an even number of columns"
     is_whole = np.isfinite(a).all() and (a == a.round()).all()

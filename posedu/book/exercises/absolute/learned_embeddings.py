@@ -1045,6 +1045,8 @@ def _no_batch(positions, gradients, rows):
         return "gradients is a SymPy matrix"
     if len(positions) != gradients.rows or not positions:
         return "there are as many positions as rows of gradients, and at least one"
+    if type(rows) is not int or rows > 100:
+        return "rows is an int up to 100"
     inside = all(type(p) is int and 0 <= p < rows for p in positions)
     return "" if inside else "positions are ints from 0 to rows − 1"
 
@@ -1081,7 +1083,7 @@ Every text of her tests has each position once. What has a batch of two texts?
     explanation=r"""
 Two tokens at the same position are enough.
 `table[index] += values` reads all rows, adds, and writes all rows back; where an index occurs twice, both sums start from the old row and the last one written stays, so all but one of the gradients are lost.
-`np.add.at(table, index, values)` adds each of them, as the chain rule demands: $G = H^	op g$.
+`np.add.at(table, index, values)` adds each of them, as the chain rule demands: $G = H^\top g$.
 A batch of two texts has every position twice, so a test with a single text cannot show the mistake.
 """,
 )
@@ -1102,9 +1104,11 @@ def text_that_differs():
 
 
 def _no_tokens(tokens, padding):
-    if tokens.dtype != torch.int64 or tokens.ndim != 2 or not tokens.numel():
+    is_dense = tokens.layout == torch.strided and tokens.dtype == torch.int64
+    if not is_dense or tokens.ndim != 2 or not tokens.numel():
         return "tokens is an int64 tensor [batch, tokens]"
-    return "" if type(padding) is int and padding >= 0 else "padding is an int from 0"
+    is_index = type(padding) is int and 0 <= padding < 10**6
+    return "" if is_index else "padding is an int from 0, below a million"
 
 
 PADDED = Exercise(

@@ -711,6 +711,12 @@ By symmetry all gaps have the same mean, and gaps and numbers together fill the 
             lambda k, n, most: sp.Rational((k + 1) * (most + 1), n + 1),
         ),
         Misconception(
+            "Decimals made rational",
+            "The division has rounded already, and `sp.Rational` keeps the error. "
+            "`sp.Rational(numerator, denominator)` divides exactly.",
+            lambda k, n, most: sp.Rational((k + 1) * (most + 1) / (n + 1) - 1),
+        ),
+        Misconception(
             "k counted from 1",
             "The smallest has k = 0.",
             lambda k, n, most: sp.Rational(k * (most + 1), n + 1) - 1,
@@ -796,8 +802,10 @@ def positions_that_differ():
 
 
 def _no_order(tau):
-    if tau.ndim != 1 or len(tau) < 2 or not np.isfinite(tau).all():
-        return "tau is an array of two or more positions"
+    if type(tau) is not np.ndarray or tau.dtype.kind not in "if" or tau.ndim != 1:
+        return "tau is an array [tokens] of numbers"
+    if len(tau) < 2 or not np.isfinite(tau).all():
+        return "there are two or more positions, all of them finite"
     is_whole = (tau == np.abs(tau // 1)).all() and len(set(tau)) == len(tau)
     return "" if is_whole else "positions are different whole numbers from 0 on"
 

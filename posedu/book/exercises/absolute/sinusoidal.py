@@ -1115,7 +1115,7 @@ At which step may you round?
     explanation=r"""
 An error of an angle is an error of the same size in its sine, and near $10^6$ the numbers of float32 are $2^{-4} \approx 0.06$ apart.
 So the frequency, the product with the position and the sine are computed in float64, and only the sine is rounded.
-With $d = 512$, a float32 angle gives errors up to 0.05 at these positions, and frequencies rounded to float32 give errors up to 0.03, though all further steps are exact.
+With $d = 512$, a float32 angle gives errors up to 0.05 at these positions, and frequencies rounded to float32 give errors up to 0.03, though all further steps are in float64.
 """,
     prediction=Prediction(
         "How far apart are neighboring float32 numbers near a million, in radians of "
@@ -1130,7 +1130,7 @@ With $d = 512$, a float32 angle gives errors up to 0.05 at these positions, and 
 
 
 def first_rise(d):
-    """First offset t at which ⟨PE(0), PE(t)⟩ is larger than at t − 1: an int.
+    """First offset t at which ⟨PE(0), PE(t)⟩ is larger than at t − 1: an integer.
 
     PE are the sinusoidal encodings of width d.
     """
@@ -1469,8 +1469,8 @@ def position_that_is_lost():
 def _no_positions(positions, d):
     if positions.dtype != torch.int64 or positions.ndim != 1 or not len(positions):
         return "positions is an int64 tensor [tokens]"
-    if positions.min() < 0 or type(d) is not int or d < 2 or d % 2:
-        return "positions count from 0, and d is an even int"
+    if positions.min() < 0 or type(d) is not int or d not in range(2, 65, 2):
+        return "positions count from 0, and d is an even int up to 64"
     return ""
 
 
@@ -1523,7 +1523,9 @@ def vector_that_differs():
 
 
 def _no_features(x):
-    if type(x) is not np.ndarray or not x.ndim or not x.size or x.shape[-1] % 2:
+    if type(x) is not np.ndarray or x.dtype.kind not in "if":
+        return "x is an array of floats or of integers"
+    if not x.ndim or not x.size or x.shape[-1] % 2:
         return "x is an array whose last axis has an even length"
     return ""
 

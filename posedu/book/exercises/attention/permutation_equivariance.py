@@ -107,7 +107,7 @@ def _softmax(logits):
 
 
 def furthest(dtype):
-    """Return the last position T up to which all values 1/(t + 1) differ, an int.
+    """Return the last position T up to which all values 1/(t + 1) differ, an integer.
 
     The values, one for each position t = 0, …, T, are stored in ``dtype``.
     """
@@ -191,6 +191,8 @@ def logits_that_vanish():
 
 
 def _not_two_keys(logits, mask):
+    if type(logits) is not np.ndarray or type(mask) is not np.ndarray:
+        return "logits and mask are arrays"
     if logits.shape != (1, 2) or mask.shape != (1, 2) or mask.dtype != bool:
         return "logits and mask are arrays of shape [1, 2], and mask is boolean"
     is_whole = np.isfinite(logits).all() and (logits == np.abs(logits // 1)).all()
@@ -208,10 +210,11 @@ def keys_that_differ():
 
 
 def _no_groups(k, heads):
-    if k.ndim != 4 or not k.is_floating_point() or type(heads) is not int:
+    is_dense = k.layout == torch.strided and k.is_floating_point()
+    if not is_dense or k.ndim != 4 or type(heads) is not int:
         return "k is a float tensor [batch, kv_heads, tokens, d], and heads an int"
-    is_multiple = heads > 0 and min(k.shape) > 0 and heads % k.shape[1] == 0
-    return "" if is_multiple else "heads is a positive multiple of kv_heads"
+    is_multiple = 0 < heads <= 64 and min(k.shape) > 0 and heads % k.shape[1] == 0
+    return "" if is_multiple else "heads is a multiple of kv_heads, from 1 to 64"
 
 
 VANISHED = Exercise(
@@ -928,7 +931,7 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
             explanation=r"""
 Query head $h$ uses key head $\lfloor h/g \rfloor$, where $g$ is the number of query heads for each key head; for 6 query heads and 2 key heads $g = 3$.
 `repeat_interleave` writes each key head $g$ times in a row: heads 0, 0, 0, 1, 1, 1.
-`repeat` tiles: heads 0, 1, 0, 1, 0, 1, the same shape with the wrong keys for four of the six heads.
+`repeat` tiles: heads 0, 1, 0, 1, 0, 1, the same shape, with the wrong key head for heads 1 and 4.
 """,
         ),
         Exercise(
@@ -1150,7 +1153,7 @@ The values fall, so the first two that are equal stand next to each other. 4096 
 $T$ is 189 in `bfloat16` and 1463 in `float16`: there $1/(T + 1)$ and $1/(T + 2)$ are rounded to the same number.
 Neighboring values differ by about $1/(t + 1)^2$, while between $2^{-8}$ and $2^{-7}$ the numbers of `bfloat16` are $2^{-15}$ apart, a spacing that the differences fall below at $t + 1 = 2^{7.5} \approx 181$.
 For `float16`, with three more significant bits, this happens at $2^{10.5} \approx 1448$.
-So the layer that writes $1/(t + 1)$ gives each position a value of its own for all lengths in exact numbers, but only for some hundred tokens in `bfloat16`.
+In exact numbers the layer that writes $1/(t + 1)$ gives each position a value of its own, whatever the length; in `bfloat16` it does so for 190 tokens.
 """,
             prediction=Prediction(
                 "What is $T$ for `bfloat16`?",

@@ -748,6 +748,11 @@ All heads have the same sum.
             lambda t, width, heads: _waves(t, width, heads, k=np.arange(1, width // 2)),
         ),
         Misconception(
+            "Ratio left out",
+            "Each head divides the sum by its ratio, 8h/H.",
+            lambda t, width, heads: _waves(t, width, heads, ratio=np.ones(heads)),
+        ),
+        Misconception(
             "All heads alike",
             "Each head divides by a ratio of its own.",
             lambda t, width, heads: _waves(t, width, heads, ratio=np.full(heads, 8.0)),

@@ -784,9 +784,10 @@ Its *output* at these keys is still not 0, and the second layer reads it; {ref}`
 
 def colleagues_inputs(tokens, c, threshold):
     """Input of FIRE's network for every query and key, as a colleague computes it."""
-    i = np.arange(tokens)[:, None]
-    t = np.maximum(i - np.arange(tokens), 0)
-    return np.log1p(c * t) / np.log1p(c * np.maximum(threshold, t))
+    queries, keys = np.indices((tokens, tokens))
+    distance = np.clip(queries - keys, 0, None)
+    longest = np.clip(distance, threshold, None)
+    return np.log1p(c * distance) / np.log1p(c * longest)
 
 
 def text_that_differs():
@@ -888,6 +889,7 @@ With two or three entries there are at most two pieces, and no slope can come ba
 A histogram with two wide bins always misleads her: the slope 0 of each bin comes back after the ramp between them.
 Her tests were all concave or convex, and there no slope returns.
 """,
+    level="optional",
 )
 
 

@@ -1489,10 +1489,10 @@ In both tests all rows are equal, so the gates do not depend on the query, and t
 
 def colleagues_weights(marked, k, sharp):
     """Weights ``[n]`` of a query that looks for the k-th last mark, by a colleague."""
-    counted = np.cumsum(marked[::-1])[::-1]
-    last_column = np.minimum(counted, k) == k
-    logits = sharp * last_column + sharp * marked
-    return np.exp(logits) / np.exp(logits).sum()
+    number = np.array([marked[j:].sum() for j in range(len(marked))])
+    column = number.clip(max=k)
+    e = np.exp(sharp * (1.0 * marked + (column == k)))
+    return e / e.sum()
 
 
 def marks_that_differ():
@@ -1546,6 +1546,7 @@ Then an older mark has the same logit as the $k$-th last one: with two marks and
 With one key the softmax gives 1 whatever the logits, so two keys are the fewest.
 The head needs $k + 2$ columns, so that older marks have a column of their own after $k$: {prf:ref}`the theorem on the k-th last mark <thm-cope-count>` asks for $k < n_{\max} - 1$, where $n_{\max}$ is the number of columns.
 """,
+    level="optional",
 )
 
 

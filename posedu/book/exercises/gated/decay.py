@@ -1362,7 +1362,7 @@ How does $M_i$ follow from $M_{i-1}$, and what is added?
 $M_i = f_i\, M_{i-1} + k_i v_i^\top$: what older keys have written is multiplied by the gate of the new token, and the new key is written whole.
 Then $M_i^\top q_i$ is the sum, since key $j$ has been multiplied by $f_{j+1}, \dots, f_i$, and not by its own gate: {prf:ref}`the theorem on a state that decays <thm-fox-linear>`.
 The state has $d \times d_v$ numbers at every length, where softmax attention needs all keys and values.
-Dividing by the product of all gates to use one cumulative product fails in floats: the last case has 40 gates of $10^{-9}$, whose product is 0.
+Dividing by the product of all gates to use one cumulative product fails in floats: one input of the check has 40 gates of $10^{-9}$, whose product is 0.
 """,
 )
 
@@ -1374,8 +1374,11 @@ def colleagues_check(a):
 
     It compares the two ends of each diagonal.
     """
-    diagonals = [np.diagonal(a, -offset) for offset in range(len(a))]
-    return all(bool(abs(x[-1] - x[0]) <= 1e-9) for x in diagonals)
+    for offset in range(len(a)):
+        line = np.diag(a, -offset)
+        if abs(line[-1] - line[0]) > 1e-9:
+            return False
+    return True
 
 
 def array_that_differs():

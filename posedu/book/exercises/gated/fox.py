@@ -1534,9 +1534,9 @@ So at the first step a layer of the authors' sees about seven tokens, and one wi
 
 def colleagues_count(log_f, share):
     """Fewest nearest keys that hold the part ``share``, as a colleague counts them."""
-    f = np.exp(np.cumsum(log_f[:0:-1]))
-    cumulative = np.cumsum(np.append(1.0, f))
-    return int((cumulative <= share * cumulative[-1]).sum() + 1)
+    left = np.exp(np.append(0.0, log_f[:0:-1]).cumsum())
+    held = left.cumsum()
+    return int(np.count_nonzero(held <= share * held[-1])) + 1
 
 
 def gates_that_differ():

@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # nope-1: the weight of a first token
 
@@ -24,7 +32,7 @@ FIRST_WEIGHT = Exercise(
     name="nope-1",
     title="The weight of a first token",
     kind="by hand",
-    minutes=6,
+    minutes=5,
     lines=1,
     statement=r"""
 On paper: a causal layer without positions, with the temperature $\tau$.
@@ -116,6 +124,12 @@ Give them the score 0.
             ),
         ),
     ),
+    explanation=r"""
+The query at $i$ sees token 0 and $i$ others; give the others the score 0.
+The softmax of $\tau g$ among $i$ zeros is $\frac{e^{\tau g}}{e^{\tau g} + i} = \frac1{1 + i\, e^{-\tau g}}$.
+With $g = 0$ it is $\frac1{i + 1}$; in general the weight falls from 1 to 0 along the text and is one half at $i = e^{\tau g}$, so a layer without positions can read the position off it, as in the chapter's step on the marked key.
+How finely it can do so is {prf:ref}`the theorem on the unit of such a ruler <thm-nope-unit>`.
+""",
 )
 
 
@@ -227,6 +241,11 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
             ),
         ),
     ),
+    explanation=r"""
+The weight is $\frac1{1 + i\, e^{-\tau g}}$, so it stays the same exactly if $i\, e^{-\tau g}$ does.
+With $r\, i$ others and the temperature $\tau'$: $r\, i\, e^{-\tau' g} = i\, e^{-\tau g}$, so $\tau' g = \tau g + \log r$ and $\tau' = \tau + \frac{\log r}g$.
+$i$ does not appear because it cancels: only the ratio of the two lengths matters, as {prf:ref}`the theorem on a temperature for a length <thm-nope-length>` says.
+""",
 )
 
 
@@ -269,7 +288,8 @@ def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=
 
 def _zeroed(q, k, temperatures):
     logits = np.tril(temperatures[:, None, None] * q @ k.swapaxes(1, 2))
-    a = np.exp(logits / np.sqrt(q.shape[2]))
+    logits = logits / np.sqrt(q.shape[2])
+    a = np.exp(logits - logits.max(-1, keepdims=True))
     return a / a.sum(-1, keepdims=True)
 
 
@@ -287,13 +307,18 @@ WEIGHTS = Exercise(
     statement=r"""
 `q` and `k` are `[heads, tokens, d]`, `temperatures` is `[heads]`.
 Return the causal attention weights, `[heads, tokens, tokens]`, of logits $\tau_h\, q_i^\top k_j/\sqrt d$.
-Your code should give no warning: no row is empty.
+Logits of a thousand must not overflow; no row is empty.
 What would change if the temperatures multiplied the keys?
 """,
     hint=r"""
 `temperatures[:, None, None]` has one number for each head.
 """,
-    cases=(_head_case(1, 2, 2), _head_case(2, 3, 4), _head_case(3, 3, 2)),
+    cases=(
+        _head_case(1, 2, 2),
+        (40.0 * np.eye(2)[None], 40.0 * np.eye(2)[None], np.array([2.0])),
+        _head_case(2, 3, 4),
+        _head_case(3, 3, 2),
+    ),
     solution=weights,
     misconceptions=(
         Misconception(
@@ -385,6 +410,11 @@ What would change if the temperatures multiplied the keys?
             ),
         ),
     ),
+    explanation=r"""
+The temperature multiplies the logits of its head, next to $1/\sqrt d$; the mask sets later keys to $-\infty$ before the softmax, so that each row sums to 1.
+The largest logit of each row is subtracted first, which changes no weight.
+If the temperatures multiplied the keys, the weights would be the same, by {prf:ref}`the definition of a temperature <def-nope-box>` and the linearity of the product; but a cache would hold scaled keys, and query heads that share a key head could not have temperatures of their own.
+""",
 )
 
 
@@ -407,6 +437,10 @@ def _softmax(z):
     return a / a.sum()
 
 
+def _log_sum(z):
+    return z.max() + np.log(np.exp(z - z.max()).sum())
+
+
 def _variance(weighed):
     return lambda s, tau: -tau * weighed(s, _softmax(tau * s))
 
@@ -420,6 +454,7 @@ SLOPE = Exercise(
     statement=r"""
 `scores` are the scores of one query for the keys that it sees, and `tau` is the temperature.
 Return $\partial \mathcal H/\partial \tau$ for the entropy $\mathcal H = -\sum_j a_j \log a_j$ of $a = \operatorname{softmax}(\tau s)$, as a `float`, exactly (no difference quotient).
+Scores of a thousand must not overflow.
 When is this derivative 0?
 """,
     hint=r"""
@@ -432,6 +467,8 @@ The chapter derives it: the result is a factor times a variance *under the weigh
         (draw(6), 1.5),
         (draw(5) + 30.0, 2.0),
         (1000.0 * draw(5), 0.003),
+        (np.array([1000.0, 1001.0]), 1.0),
+        (np.array([0.0, 1000.0]), 1.0),
     ),
     solution=slope,
     misconceptions=(
@@ -478,7 +515,7 @@ The chapter derives it: the result is a factor times a variance *under the weigh
         Misconception(
             "Entropy, not its slope",
             "The derivative by τ is asked for.",
-            lambda s, tau: -(_softmax(tau * s) @ np.log(_softmax(tau * s))),
+            lambda s, tau: _log_sum(tau * s) - tau * (_softmax(tau * s) @ s),
         ),
         Misconception(
             "Slope of the mean score",
@@ -506,6 +543,12 @@ The chapter derives it: the result is a factor times a variance *under the weigh
             ),
         ),
     ),
+    explanation=r"""
+With $Z = \sum_j e^{\tau s_j}$ and the mean score $\bar s = \sum_j a_j s_j$, $\mathcal H = \log Z - \tau \bar s$, and $\partial \log Z/\partial \tau = \bar s$.
+So $\partial \mathcal H/\partial \tau = \bar s - \bar s - \tau\, \partial \bar s/\partial \tau$, which is $-\tau$ times the variance of the scores under the weights: {prf:ref}`the theorem on entropy and temperature <thm-nope-entropy>`.
+It is 0 at $\tau = 0$, where the entropy is largest, and where the variance is 0, that is, where all scores are equal; in floating point also where the weights are those of a single key up to rounding.
+""",
+    level="optional",
 )
 
 
@@ -672,6 +715,17 @@ What are its rows, and what are two layers?
             ),
         ),
     ),
+    explanation=r"""
+One layer is the lower triangular matrix whose row $i$ has $i + 1$ entries $\frac1{i + 1}$; several layers are its power, and the last output belongs to the last row.
+After one layer all weights are equal.
+After two layers token 0 has the largest, because it is in all averages of the first layer: with 9 tokens 0.31, and the last token has 0.012, in agreement with {prf:ref}`the theorem on two averaging layers <thm-nope-orders>`.
+After ten layers token 0 has 0.993 of the weight: every layer moves weight towards the beginning.
+""",
+    prediction=Prediction(
+        "With 9 tokens and ten layers, which weight has token 0?",
+        lambda: float(token_weights(9, 10)[0]),
+        near=0.02,
+    ),
 )
 
 
@@ -695,6 +749,34 @@ def distinguishes(left, right, layers):
     return bool(np.abs(last_output(left) - last_output(right)).max() > 1e-12)
 
 
+def _unlike(last_output):
+    """Make a wrong answer (a function) to the exercise ``distinguishes``.
+
+    The exercise asks whether two texts have different last outputs. In the wrong
+    answer, ``last_output(text, layers)`` replaces the last output of a text.
+    """
+
+    def answer(left, right, layers):
+        outputs = (last_output(text, layers) for text in (left, right))
+        return bool(np.abs(np.subtract(*outputs)).max() > 1e-12)
+
+    return answer
+
+
+def _mean_number(text, layers):
+    numbers = np.array([float(ord(letter)) for letter in text])
+    for _ in range(layers):
+        numbers = np.cumsum(numbers) / np.arange(1, len(numbers) + 1)
+    return numbers[-1]
+
+
+def _last_sum(text, layers):
+    vectors = np.eye(256)[[ord(letter) for letter in text]]
+    for _ in range(layers):
+        vectors = np.cumsum(vectors, axis=0)
+    return vectors[-1]
+
+
 def _shares(text):
     """Map each letter of a text to its share of all letters of the text, a float."""
     return {letter: text.count(letter) / len(text) for letter in set(text)}
@@ -711,7 +793,7 @@ DISTINGUISHES = Exercise(
 They go through `layers` causal layers, one after the other, with equal logits; values and outputs are passed on unchanged.
 Are the last outputs of the two texts different, by more than $10^{-12}$?
 Return a `bool`.
-Predict before you compute, with one layer and with two: `abc` and `bac`; `abc` and `abcabc`; `aa` and `aaa`; `aab` and `aba`.
+Predict before you compute, with one layer and with two: are `abc` and `bac` different? `abc` and `abcabc`? `aa` and `aaa`? `aab` and `aba`?
 """,
     hint=r"""
 A causal average is a cumulative sum over the number of tokens so far.
@@ -726,10 +808,14 @@ A causal average is a cumulative sum over the number of tokens so far.
         ("aa", "aaa", 2),
         ("aac", "ac", 1),
         ("abc", "abd", 1),
+        ("ac", "bb", 1),
+        ("a", "ÿ", 1),
         ("ab", "ab", 3),
         ("abc", "ab", 0),
         ("ab", "cb", 0),
         ("bca", "cba", 0),
+        (199 * "a" + "b", 199 * "a" + "c", 4),
+        (199 * "a" + "b", 199 * "a" + "c", 6),
     ),
     solution=distinguishes,
     misconceptions=(
@@ -766,6 +852,26 @@ A causal average is a cumulative sum over the number of tokens so far.
             "to one, so twice as many of every letter is the same.",
             lambda left, right, layers: (
                 sorted(left) != sorted(right) or distinguishes(left, right, layers)
+            ),
+        ),
+        Misconception(
+            "Sums in place of means",
+            "Your answer assumes that vectors are added up. Weights sum to one: each "
+            "sum is divided by the number of tokens so far.",
+            _unlike(_last_sum),
+        ),
+        Misconception(
+            "Letters as numbers",
+            "Each character is a unit vector of its own. As numbers, `a` and `c` have "
+            "the same mean as `b` twice.",
+            _unlike(_mean_number),
+        ),
+        Misconception(
+            "Small differences ignored",
+            "`np.allclose` ignores differences below 10⁻⁸, and 10⁻¹² is asked for.",
+            lambda left, right, layers: (
+                distinguishes(left, right, layers)
+                and max(map(len, (left, right))) ** layers < 10**8
             ),
         ),
         Misconception(
@@ -817,6 +923,142 @@ A causal average is a cumulative sum over the number of tokens so far.
         ),
     ),
     tolerance=0.0,
+    level="hard",
+    explanation=r"""
+One layer computes the shares of the letters, so it distinguishes neither `abc` from `bac` nor `aab` from `aba`, by {prf:ref}`the theorem on one causal layer <thm-one-causal-layer>`, nor `abc` from `abcabc`, by {prf:ref}`the theorem on shares <thm-nope-shares>`.
+Two layers give earlier places larger weights, so they distinguish all three of these pairs.
+`aa` and `aaa` stay the same after any number of layers, by {prf:ref}`the theorem on equal tokens <thm-nope-constant>`.
+Texts that differ at their end only become alike with depth: with 200 letters the last one has the weight $200^{-n}$ after $n$ layers.
+""",
+)
+
+
+# nope-7: sums and means
+
+
+def colleagues_comparison(left, right, layers):
+    """Return whether averaging layers give two texts different last outputs."""
+
+    def outputs(text):
+        letters = np.array([[ord(c) == n for n in range(256)] for c in text])
+        layer = np.tri(len(text))
+        return np.linalg.matrix_power(layer, layers) @ letters
+
+    return not np.allclose(outputs(left)[-1], outputs(right)[-1], rtol=0, atol=1e-12)
+
+
+def texts_that_differ():
+    """Return two texts and a number of layers on which the function is wrong."""
+    return "a", "aa", 1
+
+
+def _no_texts(left, right, layers):
+    are_texts = all(isinstance(t, str) and 0 < len(t) <= 100 for t in (left, right))
+    if not are_texts or max(map(ord, left + right)) > 255:
+        return "the texts have 1 to 100 characters, with codes below 256"
+    is_number = type(layers) is int and 0 <= layers <= 100
+    return "" if is_number else "layers is an int from 0 to 100"
+
+
+SUMS = Exercise(
+    name="nope-7",
+    title="Find the input: weights that do not sum to one",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_comparison` should do what exercise nope-6 asks for.
+She has tested it with `ab` and `ba` for one layer and for two, with `abc` and `abd` for one layer, and with `aac` and `ac` for one layer; all of these tests pass.
+Find two texts and a number of layers for which it is wrong, with as few letters as possible in both texts together.
+What has she left out?
+""",
+    hint=r"""
+What does one layer of hers compute from `aa`?
+""",
+    cases=((),),
+    solution=texts_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_comparison,
+        right=distinguishes,
+        tested=(
+            ("ab", "ba", 1),
+            ("ab", "ba", 2),
+            ("abc", "abd", 1),
+            ("aac", "ac", 1),
+        ),
+        refusal=_no_texts,
+        size=lambda left, right, layers: len(left) + len(right),
+        size_of="number of letters",
+    ),
+    tolerance=0.0,
+    explanation=r"""
+She adds the vectors up and does not divide by their number, so for her `aa` is twice `a`.
+The weights of a softmax sum to one, and the mean of equal vectors is the same for every number of them, by {prf:ref}`the theorem on equal tokens <thm-nope-constant>`; `a` and `aa` have three letters.
+Two texts of one letter each have no sum to divide, so with two letters she is right.
+Texts of the same length are divided by the same numbers, so tests with equal lengths cannot show the mistake in one layer.
+""",
+)
+
+
+# nope-8: two texts that two averaging layers confuse
+
+
+def colleagues_guess(left, right, layers):
+    """Return whether averaging layers give two texts different last outputs."""
+    return left != right
+
+
+def texts_that_are_confused():
+    """Return two texts of the same length that two layers do not distinguish."""
+    return "babbababbbbb", "bbaababbbbba", 2
+
+
+def _not_two_layers(left, right, layers):
+    if type(layers) is not int or layers != 2:
+        return "there are two layers"
+    if set(left + right) - {"a", "b"} or not 0 < len(left) == len(right) <= 100:
+        return "both texts have the same length, up to 100, of the letters a and b"
+    return ""
+
+
+CONFUSED = Exercise(
+    name="nope-8",
+    title="Find the input: two orders, one output",
+    kind="find the input",
+    minutes=30,
+    lines=1,
+    level="hard",
+    statement=r"""
+`colleagues_guess` should do what exercise nope-6 asks for.
+"Two layers distinguish all orders", she has read, and her tests with two layers pass for `ab` and `ba`, for `aab` and `aba`, and for `aabb` and `abab`.
+Find two different texts of the letters `a` and `b`, of the same length and as short as possible, that two layers do not distinguish.
+A program may search for them.
+Which hypothesis of the theorem has she overlooked?
+""",
+    hint=r"""
+Place $j$ of $L$ has the weight $(H_L - H_j)/L$, and only the sum of the weights of all `a` matters.
+Which whole numbers $k$ have $\frac1k$ that add up to zero, with signs?
+The two texts need not have equally many `a`.
+""",
+    cases=((),),
+    solution=texts_that_are_confused,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_guess,
+        right=distinguishes,
+        tested=(("ab", "ba", 2), ("aab", "aba", 2), ("aabb", "abab", 2)),
+        refusal=_not_two_layers,
+        size=lambda left, right, layers: len(left),
+        size_of="length",
+    ),
+    tolerance=0.0,
+    explanation=r"""
+{prf:ref}`The theorem on two averaging layers <thm-nope-orders>` asks for linearly independent tokens, and equal letters are not independent: what counts is the sum of the weights of all places of a letter.
+If an `a` moves from place $j$ to place $j + 1$, this sum falls by $\frac1{L (j + 1)}$, and an `a` at the last place has $\frac1{L \cdot L}$.
+With $L = 12$, `a` at the places 1, 4, 6 and `a` at the places 2, 3, 5, 11 have the same sum, because $\frac12 = \frac14 + \frac16 + \frac1{12}$: from 1 to 2 it loses $\frac12$ (in units of $\frac1L$), from 4 to 3 and from 6 to 5 it gains $\frac14 + \frac16$, and the last place adds $\frac1{12}$.
+A search through all texts of up to 11 letters finds no such pair.
+""",
 )
 
 
@@ -827,5 +1069,14 @@ Tokens count from 0; a causal query sees itself and all tokens before it.
 $\tau$ multiplies logits, besides $1/\sqrt d$.
 There is no positional encoding anywhere.
 """,
-    exercises=(FIRST_WEIGHT, LONGER_TEXT, WEIGHTS, SLOPE, COUNTED, DISTINGUISHES),
+    exercises=(
+        FIRST_WEIGHT,
+        LONGER_TEXT,
+        WEIGHTS,
+        SLOPE,
+        COUNTED,
+        DISTINGUISHES,
+        SUMS,
+        CONFUSED,
+    ),
 )

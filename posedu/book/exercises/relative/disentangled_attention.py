@@ -6,7 +6,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # disentangled-attention-1: the column of a key
 
@@ -25,7 +33,7 @@ COLUMN = Exercise(
     name="disentangled-attention-1",
     title="The column of a key",
     kind="by hand",
-    minutes=6,
+    minutes=5,
     lines=1,
     statement=r"""
 The last `queries` of `keys` tokens are queries.
@@ -113,6 +121,12 @@ How far is that from $j$?
             ),
         ),
     ),
+    explanation=r"""
+Query $i$ stands at position $\text{keys} - \text{queries} + i$, so its distance to key $j$ is $\text{keys} - \text{queries} + i - j$.
+Column 0 is the distance $\text{keys} - 1$, so the column is $\text{keys} - 1$ minus the distance: $j - i + \text{queries} - 1$.
+The number of keys cancels; for the last query, $i = \text{queries} - 1$, the column is the key itself.
+From one query to the next the same key moves one column to the left, which {prf:ref}`the theorem on the shift <thm-xl-skew>` uses.
+""",
 )
 
 
@@ -137,7 +151,7 @@ LOGIT = Exercise(
     name="disentangled-attention-2",
     title="The four terms of one pair",
     kind="SymPy",
-    minutes=6,
+    minutes=5,
     lines=1,
     statement=r"""
 `q`, `k`, `u`, `v` and `r` $= W_R\, r_{i-j}$ are columns of the same height $d$, over symbols.
@@ -237,6 +251,11 @@ What is divided by $\sqrt d$?
             ),
         ),
     ),
+    explanation=r"""
+By {prf:ref}`the definition of Transformer-XL's logit <def-xl-box>` the four terms are $q^\top k + q^\top r + u^\top k + v^\top r$, all divided by $\sqrt d$; grouped, $(q + u)^\top k + (q + v)^\top r$.
+$u$ and $v$ stand where an absolute encoding would have the query's position, and they are the same for every query.
+So code adds $u$ to the queries for the product with the keys, and $v$ for the product with the distances.
+""",
 )
 
 
@@ -381,6 +400,12 @@ With one zero in front of each row, the flat array has `queries` numbers too man
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+With a zero in front, each row has $\text{keys} + 1$ numbers; read in rows of $\text{keys}$ from number $\text{queries}$ on, the product for key $j$ stands in column $j$ of its query.
+This is {prf:ref}`the theorem on the shift <thm-xl-skew>` with rows that are longer by one: each query's row begins one place later than the row before.
+The first query sees $\text{keys} - \text{queries} + 1$ keys, so `np.tril` begins at the diagonal $\text{keys} - \text{queries}$; above it stand numbers of the next query.
+""",
 )
 
 
@@ -457,7 +482,7 @@ DEBERTA = Exercise(
     statement=r"""
 `q` and `k` are `[tokens, d]`; `k_rows` and `q_rows` are `[2k, d]`, the rows $K_r$ and $Q_r$ of one head.
 Return DeBERTa's logits as the *paper* prints them, `[tokens, tokens]`, positions 0, 1, 2, …
-Do not build an array `[tokens, tokens, d]`.
+An array `[tokens, tokens, d]` is not needed.
 """,
     hint=r"""
 First take the products with all rows, `[tokens, 2k]`, then the indices.
@@ -527,6 +552,14 @@ Which token does each of the two products belong to?
             ),
         ),
         Misconception(
+            "Number of rows taken for k",
+            "The tables have 2k rows, so k is half their number: offset 0 has row k.",
+            _deberta(
+                to=lambda t, half: np.clip(t + 2 * half, 0, 2 * half - 1),
+                back=lambda t, half: np.clip(t + 2 * half, 0, 2 * half - 1),
+            ),
+        ),
+        Misconception(
             "Clipped to 2k − 1 rows",
             "Row 0 belongs to −k and all offsets below: clip to 0 … 2k − 1.",
             _deberta(
@@ -559,6 +592,12 @@ Which token does each of the two products belong to?
             ),
         ),
     ),
+    explanation=r"""
+`q @ k_rows.T` and `k @ q_rows.T` have $2k$ numbers for each token, from which an index takes one for each pair, so nothing has $d$ numbers for each pair.
+The first product belongs to the query: row $i$, offset $i - j$. The second belongs to the key: row $j$, and from there the query is at the offset $j - i$.
+Three products are added, so {prf:ref}`the definition <def-deberta-box>` divides by $\sqrt{3d}$.
+Offsets are clipped to the rows $0, \dots, 2k - 1$, which {prf:ref}`are not symmetric <thm-deberta-rows>`: offset 0 has row $k$.
+""",
 )
 
 
@@ -708,6 +747,11 @@ Where does the segment of token $t$ begin?
             ),
         ),
     ),
+    explanation=r"""
+The segment of token $t$ begins at $L \lfloor t/L \rfloor$, with $L$ = `segment`, and its memory holds the `memory` tokens before this place, so query $t$ sees the keys from there minus `memory` up to $t$.
+The oldest visible key is the same for all queries of a segment, so this is no sliding window, unless a segment has a single token.
+Under this mask the whole text gives the outputs of the segments, by {prf:ref}`the theorem on segments with a memory <thm-xl-memory>`.
+""",
 )
 
 
@@ -900,6 +944,12 @@ Which number stands at query 0 and key 0?
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+All products are divided by $\sqrt{2d}$, since two are added; then the positional part of row 0 becomes $\theta_1$, its own key included, and that of column 0 becomes $\theta_2$ for all other queries.
+$\theta_1$ has no effect after the softmax: it is added to every logit of the first query alike, by {prf:ref}`the theorem on dead parameters <thm-disentangled-unseen>`.
+$\theta_2$ has one: it says how much every other token looks at the class token, wherever this token is.
+""",
 )
 
 
@@ -928,7 +978,7 @@ BACK = Exercise(
     statement=r"""
 A stack of `layers` layers reads a text in segments of `segment` tokens, each layer with a memory of the last `memory` tokens before the segment.
 How many tokens back is the oldest input that the output of token `token` (from 0) depends on?
-Predict before you run: segments of 4, three layers, token 60, with a memory of 4; and with one of 5?
+How many are they for segments of 4, three layers and token 60, with a memory of 4? With one of 5?
 """,
     hint=r"""
 One layer leads to the oldest token of the memory.
@@ -1041,6 +1091,77 @@ To which segment does that token belong, and where does that segment's memory be
             lambda answer, token, layers, segment, memory: answer(90, 4, 1, 7) == 28,
         ),
     ),
+    level="hard",
+    explanation=r"""
+One layer leads from token $t$ to the oldest token of its segment's memory, $L \lfloor t/L \rfloor - M$, and the next layer leads on from that token in the same way, until token 0.
+With segments of 4, three layers and token 60, a memory of 4 leads to 56, 52 and 48: 12 tokens back.
+A memory of 5 leads to 55, whose segment begins at 52, then to 47 and 39: 21 tokens back.
+One more token in the memory reaches into one more segment in every layer below: by {prf:ref}`the theorem on the reach <thm-xl-reach>` these layers contribute $L \lceil M/L \rceil$ each, not $M$.
+""",
+    prediction=Prediction(
+        "With segments of 4, three layers and token 60, how many tokens back is it "
+        "for a memory of 5?",
+        lambda: tokens_back(60, 3, 4, 5),
+        near=0.05,
+    ),
+)
+
+
+# disentangled-attention-8: memories that end inside a segment
+
+
+def colleagues_reach(token, layers, segment, memory):
+    """Return how far back the oldest input of a token's output is, in tokens."""
+    in_segment = token % segment
+    return min(in_segment + layers * memory, token)
+
+
+def token_that_differs():
+    """Return token, layers, segment and memory for which the function is wrong."""
+    return 3, 2, 3, 1
+
+
+def _no_token(token, layers, segment, memory):
+    numbers = token, layers, segment, memory
+    if any(type(n) is not int or not 0 <= n <= 1000 for n in numbers):
+        return "all four are ints from 0 to 1000"
+    return "" if layers and segment else "layers and segment are at least 1"
+
+
+REACH = Exercise(
+    name="disentangled-attention-8",
+    title="Find the input: the reach of a memory",
+    kind="find the input",
+    minutes=12,
+    lines=1,
+    statement=r"""
+`colleagues_reach` should do what exercise disentangled-attention-7 asks for.
+She has tested it with segments of one token, with a memory as long as a segment, as in the paper, and with a memory of two segments; all of these tests pass.
+Find `token`, `layers`, `segment` and `memory` for which it is wrong, with the position `token` as small as possible.
+For which memories is she right, whatever the token?
+""",
+    hint=r"""
+Where does the second layer start from, if the memory does not begin where a segment begins?
+With one layer she is right. And nothing is before token 0.
+""",
+    cases=((),),
+    solution=token_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_reach,
+        right=tokens_back,
+        tested=((50, 4, 1, 6), (61, 3, 4, 4), (62, 2, 4, 8)),
+        refusal=_no_token,
+        size=lambda token, layers, segment, memory: token,
+        size_of="token",
+    ),
+    tolerance=0.0,
+    explanation=r"""
+The second layer reads from the oldest token of the memory, and reaches first to the beginning of *that token's* segment; she leaves this part out.
+It is zero if every memory begins where a segment begins, so she is right for multiples of the segment's length.
+Token 3 with two layers, segments of 3 and a memory of 1 is the smallest case: the first layer reads tokens 2 and 3, token 2 has read tokens 0 to 2, so the oldest input is 3 back, and she says 2.
+Below token 3 both functions give the same numbers, since nothing lies before token 0; {prf:ref}`the theorem on the reach <thm-xl-reach>` has the general formula.
+""",
 )
 
 
@@ -1050,5 +1171,14 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j$ the key, counted from 0, and $d$ the number of features of a head.
 The last of the queries stands at the last of the keys.
 """,
-    exercises=(COLUMN, LOGIT, SHIFT, DEBERTA, MEMORY_MASK, UNTIE, BACK),
+    exercises=(
+        COLUMN,
+        LOGIT,
+        SHIFT,
+        DEBERTA,
+        MEMORY_MASK,
+        UNTIE,
+        BACK,
+        REACH,
+    ),
 )

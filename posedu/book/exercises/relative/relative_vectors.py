@@ -6,7 +6,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # relative-vectors-1: the row of a pair
 
@@ -124,6 +132,11 @@ In which direction from there is the row of the next key?
             lambda answer, i, j, k: answer(i + 5, j + 5, k) == answer(i, j, k),
         ),
     ),
+    explanation=r"""
+Rows are ordered by $j - i$, from $-k$ to $k$, so the row of the query's own position is $k$, and the next key has row $k + 1$.
+The offset is clipped first: the row is $k + \max(-k, \min(k, j - i))$, {prf:ref}`the clipped offset <def-shaw-row-box>` in the papers' order.
+All keys at distance $k$ or more on one side read the same row, the first or the last.
+""",
 )
 
 
@@ -222,6 +235,11 @@ What must the farthest row become?
             lambda answer, w: answer(w + sp.ones(*w.shape)) == answer(w),
         ),
     ),
+    explanation=r"""
+The same vector $u$ may be added to every row: all logits of query $i$ then change by $q_i^\top u/\sqrt d$, and no weight changes, by {prf:ref}`the theorem on gauge freedom <thm-relative-vectors-gauge>`.
+The first row, that of all far keys, must become zero, so $u$ is minus this row; the other rows become $w_r$ minus the first row.
+By {prf:ref}`the theorem on zeros beyond the table <thm-relative-vectors-clip>` a table with nothing beyond its end is therefore a clipped table with one more row.
+""",
 )
 
 
@@ -267,7 +285,7 @@ SKEW = Exercise(
     statement=r"""
 `products[i, c]` is the product of query $i$ with the vector of offset $L - 1 - c$, `[L, L]`.
 Return `[L, L]` by query and key: the product of $i - j$ for $j \le i$, and 0 above the diagonal.
-No loop over tokens.
+No loop over tokens is needed.
 """,
     hint=r"""
 A column of zeros in front, rows of another length, one row less.
@@ -346,6 +364,11 @@ What stands above the diagonal then?
             ),
         ),
     ),
+    explanation=r"""
+With a zero in front, each row has $L + 1$ numbers; read in rows of $L$, each query's numbers begin one place later than the query's before, and after the first row is dropped the product of offset $i - j$ stands in column $j$.
+Above the diagonal stand a zero and then numbers of the next query, by {prf:ref}`the theorem on the entries after skewing <thm-relative-vectors-skew>`, and `np.tril` sets them to 0.
+The only work is a copy of $L^2$ numbers; as a strided view it needs none.
+""",
 )
 
 
@@ -402,7 +425,8 @@ VALUES = Exercise(
     lines=5,
     statement=r"""
 `weights` are a head's attention weights, `[L, L]`, and `table` holds Shaw's value vectors, `[2k + 1, d]`, from the farthest past on.
-Return what they add to the outputs, $\sum_j A_{ij}\, w^V_{c(i-j)}$, `[L, d]`, without a vector for each query and key.
+Return what they add to the outputs, $\sum_j A_{ij}\, w^V_{c(i-j)}$, `[L, d]`.
+An array with a vector for each query and key is not needed.
 """,
     hint=r"""
 First sum the weights of each query over the keys that have the same row.
@@ -480,6 +504,11 @@ What do you multiply the sums by?
             ),
         ),
     ),
+    explanation=r"""
+All keys of a query with the same row are multiplied by the same vector, so their weights may be added first: $m_{ir}$ is the sum of query $i$'s weights over the keys of row $r$, and the result is $\sum_r m_{ir}\, w_r$, one matrix product.
+This is the second equation of {prf:ref}`the theorem on one product for each query and row <thm-relative-vectors-rows>`.
+It needs $L (2k + 1)$ numbers in place of $L^2 d$.
+""",
 )
 
 
@@ -658,6 +687,12 @@ Take a product with the whole basis, then `gather` along the last axis.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The product of $r_i$ with the whole basis has a number for each query and distance; `gather` takes the number of $i - j$ for each key.
+Indices outside the table are clamped, so that `gather` reads some number there, and the mask `near` sets these numbers to 0: later keys have a negative distance, far keys one from `table_length` on.
+By {prf:ref}`the definition of Inkling's relative logits <def-inkling-box>` this term is not divided by anything, other than $q_i^\top k_j$.
+""",
 )
 
 
@@ -707,7 +742,7 @@ RELAY = Exercise(
 Each of `layers` layers of a decoder has the logit `logit` at the offset $k - 1$, the last that has a row of its own, and 0 elsewhere.
 Each layer passes on its attention output.
 After $l$ = `layers` layers, which share does the last of `tokens` tokens hold of the token $l (k - 1)$ positions before it?
-Predict before you run: with 100 tokens, $k = 5$ and 4 layers, is it more than half for a logit of 5? Of 10?
+With 100 tokens, $k = 5$ and 4 layers, is it more than half for a logit of 5? Of 10?
 """,
     hint=r"""
 One layer's attention output is a matrix of weights times its inputs.
@@ -801,6 +836,74 @@ What do two layers give?
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The weights of a layer are a lower triangular matrix, and $l$ layers are its power; the answer is one entry of the last row.
+With 100 tokens, $k = 5$ and 4 layers it is 0.14 for a logit of 5, so less than half, and 0.98 for a logit of 10.
+{prf:ref}`The theorem on relays <thm-relative-vectors-reach>` says at least $(1 + 99\, e^{-S})^{-4}$, which is 0.13 and 0.98: each layer must outweigh 99 other keys, and the losses of the layers multiply.
+The exact share is a little larger, since earlier tokens see fewer keys and other paths lead to the same token.
+""",
+    prediction=Prediction(
+        "With 100 tokens, k = 5 and 4 layers, how large is the share for a logit of 5?",
+        lambda: relay_share(100, 5, 4, 5.0),
+        near=0.3,
+    ),
+)
+
+
+# relative-vectors-7: offsets beyond the table
+
+
+def colleagues_row(i, j, k):
+    """Return which row of Shaw's key table query i reads for key j: an integer."""
+    rows = 2 * k + 1
+    return (j - i + k) % rows
+
+
+def pair_that_differs():
+    """Return i, j and k for which `colleagues_row` is wrong."""
+    return 0, 2, 1
+
+
+def _no_pair(i, j, k):
+    is_int = all(type(x) is int and x >= 0 for x in (i, j, k))
+    return "" if is_int else "i, j and k are ints from 0"
+
+
+WRAPPED = Exercise(
+    name="relative-vectors-7",
+    title="Find the input: far keys",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_row` should do what exercise relative-vectors-1 asks for.
+She has tested it with $k = 2$ for all keys at distances up to 2 on both sides, and with $k = 0$ for a far key; all of these tests pass.
+Find `i`, `j` and `k`, whole numbers from 0 on, for which it is wrong, with the sum $i + j + k$ as small as possible.
+Which vector does a far key get from her?
+""",
+    hint=r"""
+For which offsets do a remainder and a clip agree?
+What is the remainder by 1?
+""",
+    cases=((),),
+    solution=pair_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_row,
+        right=row,
+        tested=((5, 3, 2), (5, 4, 2), (5, 5, 2), (5, 6, 2), (5, 7, 2), (7, 0, 0)),
+        refusal=_no_pair,
+        size=lambda i, j, k: i + j + k,
+        size_of="sum i + j + k",
+    ),
+    tolerance=0.0,
+    explanation=r"""
+A remainder leaves the offsets from $-k$ to $k$ as they are, so her tests near the query pass; with $k = 0$ there is one row, and both rules read it.
+So $k$ must be at least 1 and the distance at least $k + 1$, which is 2 for $k = 1$: the sum is 3, with $i = 0$, $j = 2$ or the other way round.
+Beyond the table the remainder begins again at the other end: a key just beyond the future end of the table gets the vector of the farthest past.
+{prf:ref}`The clipped offset <def-shaw-row-box>` gives it the last row of its own side.
+""",
 )
 
 
@@ -811,5 +914,13 @@ Everywhere $i$ is the query and $j$ the key, counted from 0.
 Tables run from the farthest past on, as the papers' index $j - i$ has them.
 Inkling's distance basis begins with the distance 0.
 """,
-    exercises=(ROW, GAUGE, SKEW, VALUES, LOGITS, RELAY),
+    exercises=(
+        ROW,
+        GAUGE,
+        SKEW,
+        VALUES,
+        LOGITS,
+        RELAY,
+        WRAPPED,
+    ),
 )

@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # context-extension-1: the base that slows the last pair
 
@@ -115,6 +123,12 @@ What is its exponent?
             ),
         ),
     ),
+    explanation=r"""
+The slowest pair, $d/2 - 1$, has the frequency $\text{base}^{-(d-2)/d}$.
+With a new base $b$ it must be $b^{-(d-2)/d} = \text{base}^{-(d-2)/d} / s$; raise both sides to the power $-d/(d-2)$, and $b = \text{base} \cdot s^{d/(d-2)}$.
+The fastest pair is divided by 1: $\omega_0 = 1$ for every base.
+{prf:ref}`The theorem on both ends of NTK-aware scaling <thm-ntk>` says this for all pairs; with {ref}`base times s <err-rotary-ntk-base>` the slowest pair is divided by less than $s$.
+""",
 )
 
 
@@ -122,7 +136,7 @@ What is its exponent?
 
 
 def new_angles(omega, extended, trained, factor):
-    """Return how many RoPE pairs meet an angle that training did not have, an int.
+    """Return how many RoPE pairs meet an angle that training did not have.
 
     ``omega`` are the frequencies in training, on ``trained`` tokens. The new text has
     ``factor`` times as many tokens and the frequencies ``extended``.
@@ -151,8 +165,8 @@ NEW_ANGLES = Exercise(
 A head was trained with the frequencies `omega` on `trained` tokens, and reads `factor` times as many with the frequencies `extended`.
 Positions are real numbers from 0: in training pair $p$ had all angles from 0 to `trained` $\cdot\, \omega_p$.
 How many pairs meet an angle that they never met in training?
-Return an `int`; angles that are equal up to one part in $10^9$ are not new.
-Predict first, for position interpolation and for NTK-aware scaling.
+Angles that are equal up to one part in $10^9$ are not new.
+How many are there for position interpolation, and for NTK-aware scaling?
 """,
     hint=r"""
 After a full turn no angle is new.
@@ -264,6 +278,16 @@ What is the longest arc that a pair can have met in training?
         ),
     ),
     tolerance=0.0,
+    explanation=r"""
+Position interpolation has none: all frequencies are divided by the factor, so each pair's longest arc stays what it was.
+NTK-aware scaling divides only the slowest pair by the whole factor: of the pairs that made no full turn in training, all but the last meet new angles, 3 of 4 for the 8 pairs and 200 tokens of the check.
+Pairs that have made a full turn have had the whole circle, and no angle is new to them.
+This is {prf:ref}`the theorem on new angles <thm-maps-new>`.
+""",
+    prediction=Prediction(
+        "A head has 8 pairs, 4 of which make no full turn in 200 tokens. NTK-aware scaling extends it to 800 tokens. How many pairs meet new angles?",
+        lambda: new_angles(_ROW, _NTK, 200, 4.0),
+    ),
 )
 
 
@@ -320,11 +344,21 @@ def _yarn(
     return answer
 
 
+def _ramp_not_held(d, base, trained, factor):
+    p = np.arange(d // 2)
+    omega = base ** (-2 * p / d)
+    turns = np.array([32.0, 1.0])
+    at = d * np.log(trained / (2 * np.pi * turns)) / (2 * np.log(base))
+    first, last = np.clip([np.floor(at[0]), np.ceil(at[1])], 0, d - 1)
+    gamma = 1 - (p - first) / (last - first)
+    return (1 - gamma) * omega / factor + gamma * omega
+
+
 YARN = Exercise(
     name="context-extension-3",
     title="YaRN in its authors' code",
     kind="NumPy",
-    minutes=15,
+    minutes=18,
     lines=6,
     statement=r"""
 A head has `d` features and the base `base`, was trained on `trained` tokens and is to read `factor` times as many.
@@ -343,6 +377,7 @@ Both ends are first clamped between 0 and $d - 1$.
         (64, 500000.0, 8192, 32.0),
         (16, 10000.0, 100, 4.0),
         (16, 10.0, 600, 8.0),
+        (128, 10000.0, 4096, 4.0),
     ),
     solution=yarn_frequencies,
     misconceptions=(
@@ -356,6 +391,11 @@ Both ends are first clamped between 0 and $d - 1$.
             "Ramp of Llama 3",
             "Your ramp is linear in the number of turns, from 1 to 4.",
             _yarn(ramp=lambda r: np.clip((r - 1) / 3, 0, 1)),
+        ),
+        Misconception(
+            "Ramp not held at its ends",
+            "Before the first end of the ramp γ stays 1, after the last it stays 0.",
+            _ramp_not_held,
         ),
         Misconception(
             "Ramp upside down",
@@ -442,6 +482,13 @@ Both ends are first clamped between 0 and $d - 1$.
             ),
         ),
     ),
+    level="hard",
+    explanation=r"""
+Fast pairs, with 32 full turns or more in training, keep their frequency; slow pairs, without a full turn, are divided by the factor; between them the ramp falls by equal steps of the index.
+The formula in the paper is linear in the number of turns instead, {ref}`another ramp with the same ends <err-rotary-yarn-ramp>`: a model that was tuned with one has slightly other frequencies with the other.
+Rounding outwards makes the ramp a little wider, and the clamp matters for short trainings and small bases.
+{prf:ref}`The definition of the scaling methods <def-maps-box>` has both ramps.
+""",
 )
 
 
@@ -605,6 +652,11 @@ Which angle is missing?
             ),
         ),
     ),
+    explanation=r"""
+The key at position $m$ was rotated by $m\,\omega_p$ and must be rotated by $m\,\tilde\omega_p$: only $m\,(\tilde\omega_p - \omega_p)$ is missing, in every plane.
+A stale pair was off by $2\,|\sin(\tfrac12 m (\omega_p - \tilde\omega_p))|$ of its length, which is up to twice the length for pairs that are half a turn away; with NTK, a factor of 4, $d = 64$ and base 10 000 some pairs are so within a hundred tokens.
+{prf:ref}`The theorem on stale keys <thm-cache-stale>` says what this does to scores, and that this rotation corrects it.
+""",
 )
 
 
@@ -778,6 +830,12 @@ There are two factors, one for the time of caching and one for now.
             ),
         ),
     ),
+    explanation=r"""
+The angle is the position times the difference of two frequencies, $\omega_p\,(s_{\text{then}}^{-p/(P-1)} - s_{\text{now}}^{-p/(P-1)})$.
+The first pair never changes, since its exponent is 0; the last changes by the whole factor, but its frequency is so small that little comes of it.
+Between them the two effects balance: for a key at 4095 that was cached at 4200 tokens and is read at 16,384, with 32 pairs of base 10 000 and 4096 trained tokens, pair 3 is the worst, 213 radians or 34 turns ahead.
+{prf:ref}`The theorem on stale keys <thm-cache-stale>` turns these angles into errors of scores.
+""",
 )
 
 
@@ -931,6 +989,78 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
             lambda answer, d, base: answer(d, base)[0] <= answer(d, base)[1],
         ),
     ),
+    level="optional",
+    explanation=r"""
+For $d = 64$ and base 10 000 the error is 0.26 and the bound allows 0.34; for $d = 128$ they are 0.46 and 0.56.
+Without the 1 the bound for $d = 128$ would be 0.43, less than the error: {ref}`the bound as it was printed <err-rotary-pi-constant>` does not hold.
+The 1 comes from the sum of the squared frequencies, a geometric series whose first term is 1: {prf:ref}`the theorem on the interpolation error <thm-pi-error>`.
+""",
+)
+
+
+# context-extension-7: a text shorter than training
+
+
+def colleagues_angles(omega, position, length_then, length, trained):
+    """Return the angles by which a cached key is ahead, [pairs], by a colleague."""
+    share = np.arange(len(omega)) / (len(omega) - 1)
+    then, now = ((n / trained) ** -share for n in (length_then, length))
+    return position * omega * (then - now)
+
+
+def text_that_differs():
+    """Return `(omega, position, length_then, length, trained)` that she has wrong."""
+    return np.array([1.0, 0.5]), 1, 2, 3, 3
+
+
+SHORT_TEXT = Exercise(
+    name="context-extension-7",
+    title="Find the input: stale keys",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_angles` should do what exercise context-extension-5 asks for.
+Her tests have 8 trained tokens: a key at 5 of 8 tokens then and 12 now, one at 9 of 10 and 16, and one at 0 of 1 and 16; they pass.
+Return `(omega, position, length_then, length, trained)` for which it is wrong, with the smallest `length`; `omega` is an array of at least two numbers between 0 and 1, 1 included, and `position` < `length_then` ≤ `length` are integers.
+Which keys does she call stale that are not?
+""",
+    hint=r"""
+Which part of $s = \max(n, L)/L$ has she left out, and when does it matter?
+""",
+    cases=((),),
+    solution=text_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_angles,
+        right=stale_angles,
+        tested=(
+            (np.array([1.0, 0.5]), 5, 8, 12, 8),
+            (np.array([1.0, 0.5, 0.25]), 9, 10, 16, 8),
+            (np.array([1.0, 0.5]), 0, 1, 16, 8),
+        ),
+        refusal=lambda omega, position, length_then, length, trained: (
+            ""
+            if omega.ndim == 1
+            and 1 < len(omega) <= 64
+            and omega.dtype == float
+            and omega.min() > 0
+            and omega.max() <= 1
+            and all(type(n) is int for n in (position, length_then, length, trained))
+            and 0 <= position < length_then <= length <= 10**6
+            and 1 <= trained <= 10**6
+            else "omega has two numbers or more, above 0 and at most 1, and 0 ≤ "
+            "position < length_then ≤ length and trained are integers"
+        ),
+        size=lambda omega, position, length_then, length, trained: length,
+        size_of="length",
+    ),
+    explanation=r"""
+She leaves out the maximum: up to the trained length the factor is 1, and hers is below 1.
+A key at position 0 is never rotated, so the key is at 1 or later and there were 2 tokens or more; if there are no more now, nothing has changed in either formula, so `length` is at least 3.
+Keys that were cached before the text reached the trained length are not stale as long as it is not longer, and she corrects them, which makes them wrong.
+Her tests had a key from a text of that length or longer, or one at position 0.
+""",
 )
 
 
@@ -940,5 +1070,5 @@ SHEET = Sheet(
 Pairs $p$ count from 0, the fastest first; $\omega_p = \text{base}^{-2p/d}$ in radians per position.
 $L$ is the length of training, and $s$ is the factor by which texts grow.
 """,
-    exercises=(LARGER, NEW_ANGLES, YARN, REROTATE, STALE, ERROR),
+    exercises=(LARGER, NEW_ANGLES, YARN, REROTATE, STALE, ERROR, SHORT_TEXT),
 )

@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy.frequencies import frequencies
 
 # fope-1: frequencies that make a full turn
@@ -137,6 +145,15 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             _count(lambda w, d, length: (length - 1) * w >= 2 * np.pi),
         ),
     ),
+    explanation=r"""
+Pair $p$ makes a full turn if $L\, 10000^{-2p/d} \ge 2\pi$, that is, if $p \le x = \tfrac{d}{2} \log_{10000}\tfrac{L}{2\pi}$.
+Since $p$ counts from 0, these are $\lfloor x \rfloor + 1$ pairs if $L \ge 2\pi$, but never more than $d/2$.
+With $d = 64$ and $L = 512$ it is $x = 15.3$, so 16 of 32 frequencies: FoPE {prf:ref}`as released <def-fope-box>` drops the other half.
+""",
+    prediction=Prediction(
+        "How many of the 32 frequencies of a head with $d = 64$ make at least one full turn in 512 steps?",
+        lambda: full_turn_frequencies(64, 512),
+    ),
 )
 
 
@@ -238,6 +255,11 @@ Does the length of every vector change by the same factor?
             lambda c, s: c**2 - s**2,
         ),
     ),
+    explanation=r"""
+$(Ca - Sb)^2 + (Sa + Cb)^2 = (C^2 + S^2)(a^2 + b^2)$, because the mixed products cancel.
+So every vector's length changes by the same factor $\sqrt{C^2 + S^2}$: the map is a rotation times this number.
+It is 1 only where $C$ and $S$ are a cosine and a sine of one angle; sums of waves are that only in the case of {prf:ref}`the theorem on one wave <thm-fope-mixing>`.
+""",
 )
 
 
@@ -362,6 +384,11 @@ First the waves, `[n, waves]`, then one matrix product.
             ),
         ),
     ),
+    explanation=r"""
+The table of waves $\cos(\omega_l x)$ has a row for each position and a column for each wave; the coefficients have a row for each wave and a column for each pair.
+Their matrix product sums over the waves, as {prf:ref}`the definition of FoPE <def-fope-box>` says.
+With the identity as coefficients each pair has its own wave again: {prf:ref}`FoPE contains RoPE <thm-fope-rope>`.
+""",
 )
 
 
@@ -473,6 +500,11 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
             _padded(0.5**0.5, 0.5**0.5),
         ),
     ),
+    explanation=r"""
+$(C, S) = (1, 0)$ leaves every pair as it is: it is a rotation by the angle 0.
+With this padding {prf:ref}`FoPE is RoPE with the frequency 0 in its slow pairs <thm-fope-rope>` if its coefficients are the identity.
+The released code pads with $(1, 1)$ in its place, which rotates the slow pairs by 45° and makes them $\sqrt 2$ times as long at every position.
+""",
 )
 
 
@@ -610,6 +642,12 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             _mapped(lambda a, b, c, s: b * c - a * s, lambda a, b, c, s: b * s + a * c),
         ),
     ),
+    level="optional",
+    explanation=r"""
+In the half layout the first half of a row holds the first members of all pairs, and the second half their partners.
+Both new members need both old ones, so compute them before anything is overwritten.
+The same lines apply RoPE if $C$ and $S$ are its cosines and sines, {prf:ref}`a special case of FoPE <thm-fope-rope>`.
+""",
 )
 
 
@@ -774,7 +812,140 @@ Use `np.diag(scores, -offset)` and `np.ptp`.
             lambda answer, scores: answer(np.ones_like(scores)) == 0,
         ),
     ),
+    explanation=r"""
+The scores of equal tokens are those of one query and one key at all pairs of positions; they depend on the offset alone exactly if every diagonal is constant, and the largest spread is then 0.
+Maximum and minimum may stand far apart on a diagonal, so all of its entries are compared.
+For FoPE on tokens the spread is 0 for all queries and keys only if every pair is one wave, {prf:ref}`the theorem on one wave <thm-fope-mixing>`.
+""",
 )
+
+
+# fope-7: a head with more frequencies than it has
+
+
+def colleagues_count(d, length):
+    """Number of RoPE's frequencies that make a full turn in ``length`` steps."""
+    turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d)]
+    return sum(t >= 1 for t in turns)
+
+
+def length_with_wrong_count():
+    """Return the smallest length for which `colleagues_count` is wrong, after a d.
+
+    The answer is (d, length).
+    """
+    return 64, 62832
+
+
+def _refused_length(d, length):
+    if type(d) is not int or d < 2 or d % 2:
+        return "d is a positive even integer"
+    return "" if type(length) is int and length > 0 else "length is a positive integer"
+
+
+LONG = Exercise(
+    name="fope-7",
+    title="Find the input: a training length",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_count` should do what exercise fope-1 asks for.
+Her tests are heads of 64 and of 128 features with the lengths 512, 8192 and 32768, and they pass.
+For which $d$ and which `length`, the smallest, is it wrong?
+Does the smallest length depend on $d$?
+""",
+    hint=r"""
+Over which $p$ does she sum, and which is the fastest frequency that is not there?
+""",
+    cases=((),),
+    solution=length_with_wrong_count,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_count,
+        right=full_turn_frequencies,
+        tested=tuple((d, n) for d in (64, 128) for n in (512, 8192, 32768)),
+        refusal=_refused_length,
+        size=lambda d, length: length,
+        size_of="length",
+    ),
+    explanation=r"""
+She sums over $d$ indices, but a head has $d/2$ pairs.
+The first index too many is $p = d/2$, with the frequency $10000^{-1}$ for every $d$; it makes a full turn from $2\pi \cdot 10000 = 62831.9$ steps on.
+So the smallest length is 62832, whatever $d$ is: the mistake shows only with texts longer than those of all her tests.
+A test at the limit, such as a length at which every pair turns, would have found it.
+""",
+)
+
+
+# fope-8: scores that drift along a diagonal
+
+
+def colleagues_spread(scores):
+    """Largest difference between scores of the same offset i − j ≥ 0."""
+    n = len(scores)
+    diagonals = [np.diag(scores, -offset) for offset in range(n)]
+    return max(np.abs(np.diff(one)).max(initial=0.0) for one in diagonals)
+
+
+def scores_with_wrong_spread():
+    """Return the smallest scores for which `colleagues_spread` is wrong.
+
+    They are a square array.
+    """
+    return np.diag([0.0, 1.0, 2.0])
+
+
+def _refused_scores(scores):
+    if not isinstance(scores, np.ndarray) or scores.dtype.kind not in "if":
+        return "scores are a NumPy array of numbers"
+    if scores.ndim != 2 or len(scores) != scores.shape[1] or not len(scores):
+        return "scores are [tokens, tokens], with one token or more"
+    if not np.abs(scores).max() <= 1000:
+        return "all scores are between −1000 and 1000"
+    return ""
+
+
+DRIFT = Exercise(
+    name="fope-8",
+    title="Find the input: scores",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_spread` should do what exercise fope-6 asks for.
+Her tests are a matrix that is constant along its diagonals and two matrices of 2 and 3 tokens that are not; all pass.
+Find a square array of scores, between −1000 and 1000, for which it is wrong.
+The smallest is the one with the fewest tokens.
+Which failures of a relative encoding does her function report too small?
+""",
+    hint=r"""
+She compares each score with the next one on its diagonal.
+""",
+    cases=((),),
+    solution=scores_with_wrong_spread,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_spread,
+        right=spread,
+        tested=(
+            (np.array([[1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [3.0, 2.0, 1.0]]),),
+            (np.array([[1.0, 0.0], [2.0, 1.5]]),),
+            (np.array([[1.0, 0.0, 0.0], [2.0, 4.0, 0.0], [0.0, 2.0, 1.0]]),),
+        ),
+        refusal=_refused_scores,
+        size=lambda scores: len(scores),
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+Those that grow slowly along the text: three scores 0, 1, 2 on a diagonal have the spread 2, and she reports 1.
+With two tokens a diagonal has at most two entries, and both functions agree, so three tokens are the fewest.
+A drift over $n$ tokens is reported up to $n - 1$ times too small.
+For a pair with two waves the score along a diagonal {prf:ref}`is not constant <thm-fope-mixing>`, and if the waves are slow it changes little from token to token.
+""",
+    level="optional",
+)
+
 
 SHEET = Sheet(
     title="FoPE",
@@ -782,5 +953,5 @@ SHEET = Sheet(
 Pairs $p$ count from 0, with $\omega_p = 10000^{-2p/d}$.
 Positions have one coordinate.
 """,
-    exercises=(FULL_TURNS, LENGTH, SERIES, PAD, APPLY, SPREAD),
+    exercises=(FULL_TURNS, LENGTH, SERIES, PAD, APPLY, SPREAD, LONG, DRIFT),
 )

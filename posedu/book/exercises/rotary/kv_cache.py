@@ -3,13 +3,21 @@
 import numpy as np
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # kv-cache-1: the shift of a kept token
 
 
 def shift(j, n, sinks, window):
-    """Return by how many positions the cached key of token j is shifted, an int.
+    """Return by how many positions the cached key of token j is shifted.
 
     Of n tokens the first ``sinks`` and the last ``window`` are kept. The kept tokens
     are moved together, without a gap.
@@ -30,8 +38,7 @@ Of `n` cached tokens at positions 0 to n − 1 the first `sinks` and the last `w
 The kept tokens are then moved together, so that no gap is left between them.
 Token `j` is one of the kept tokens.
 By which shift must its key be rotated?
-Return an `int`.
-Then say at which position the next query stands, and at which offset it sees the first sink.
+At which position does the next query stand, and at which offset does it see the first sink?
 """,
     hint=r"""
 How many tokens are dropped?
@@ -112,6 +119,12 @@ Which of the kept tokens move, and in which direction?
         ),
     ),
     tolerance=0.0,
+    explanation=r"""
+$n - s - w$ tokens are dropped, with $s$ sinks and a window of $w$, and each token of the window moves back by as many: the shift is $s + w - n$.
+Sinks stay, and so does everything in a text of at most $s + w$ tokens.
+The next query stands at position $s + w$, behind the kept tokens, and sees the first sink at the offset $s + w$, however long the text was; in a text that is not cut both numbers are $n$.
+So a cut cache has only offsets up to $s + w$, as {prf:ref}`the definition of re-rotation <def-cache-box>` intends.
+""",
 )
 
 
@@ -119,7 +132,7 @@ Which of the kept tokens move, and in which direction?
 
 
 def longest_text(trained, window, group):
-    """Return how many tokens Self-Extend can read at most, an int.
+    """Return how many tokens Self-Extend can read at most.
 
     No offset is then larger than the largest offset in texts of ``trained`` tokens.
     ``window`` and ``group`` are Self-Extend's window and the size of its groups.
@@ -131,14 +144,13 @@ LONGEST = Exercise(
     name="kv-cache-2",
     title="The longest text of Self-Extend",
     kind="by hand",
-    minutes=10,
+    minutes=20,
     lines=1,
     statement=r"""
 A model was trained with texts of `trained` $= L$ tokens, whose offsets are $0, \dots, L - 1$.
 Self-Extend has a window `window` $= w < L$ and groups of `group` $= G$.
 Offsets below $w$ stay as they are; the others become $\lfloor i/G \rfloor - \lfloor j/G \rfloor + w - \lfloor w/G \rfloor$.
 How many tokens may a text have at most, so that no offset is new?
-Return an `int`.
 Check your answer with $w$ = 5, $G$ = 2, $L$ = 8, by a list of all offsets.
 """,
     hint=r"""
@@ -223,6 +235,18 @@ That offset is at most $L - 1$.
         ),
     ),
     tolerance=0.0,
+    level="hard",
+    explanation=r"""
+In a text of $N > w$ tokens the largest offset is that of the last query, $N - 1$, on key 0: $\lfloor (N-1)/G \rfloor + w - \lfloor w/G \rfloor$.
+It is at most $L - 1$ exactly if $\lfloor (N-1)/G \rfloor \le L - 1 - w + \lfloor w/G \rfloor$, that is $N \le G\,(L - w + \lfloor w/G \rfloor)$.
+This is the last part of {prf:ref}`the theorem on Self-Extend's grouped offsets <thm-cache-grouped>`; for $w = 5$, $G = 2$, $L = 8$ it gives 10 tokens.
+Only if $G$ divides $w$ is it the often quoted $(L - w)\,G + w$.
+""",
+    prediction=Prediction(
+        "A model was trained with 4096 tokens. Self-Extend has a window of 1024 and groups of 8. How many tokens may a text have?",
+        lambda: longest_text(4096, 1024, 8),
+        near=0.05,
+    ),
 )
 
 
@@ -387,6 +411,12 @@ Which angle is missing?
             ),
         ),
     ),
+    explanation=r"""
+A cached key is $R_m k$, and $R_{\Delta} R_m k = R_{m + \Delta} k$: only the angle of the shift, new minus old position times the frequency, is missing.
+No key has to be made again, and the old rotation is not undone first.
+Moved there and back, the keys differ by rounding only, about $10^{-16}$ of their length in float64.
+{prf:ref}`The theorem on the errors of many moves <thm-cache-error>` bounds what many moves add up to; one move from the original is always better.
+""",
 )
 
 
@@ -575,6 +605,11 @@ Compute both formulas for all pairs, and choose between them.
         ),
     ),
     tolerance=0.0,
+    explanation=r"""
+Within the window the offset is true; beyond it both positions are divided by the group, each rounded down for itself, and the shift $w - \lfloor w/G \rfloor$ puts the far offsets behind the window.
+For the query at 20 with $w = 5$ and $G = 2$ the offsets from the nearest key on are 0, 1, 2, 3, 4, 6, 6, 7: there is a step of 2 at the border, and the offset 5 is missing.
+By {prf:ref}`the theorem on Self-Extend's grouped offsets <thm-cache-grouped>` the step is 1 or 2, and 1 for every query if $G$ divides $w$.
+""",
 )
 
 
@@ -649,7 +684,7 @@ ABSORBED = Exercise(
 One query of latent attention has the features without RoPE `q`, `[heads, d]`, and the features with RoPE `q_rope`, `[heads, r]`, already rotated.
 The cache has `latents`, `[tokens, latent]`, and one shared key for each token, `k_rope`, `[tokens, r]`, already rotated.
 Head $h$ would make its keys by $k_j = U_h c_j$ with $U_h$ = `up[h]`, `[d, latent]`.
-Return the logits, `[heads, tokens]`, before the softmax, divided by the root of the number of features of a query.
+Return the logits, `[heads, tokens]`, before the softmax, divided by the root of the number of features of a query, in the dtype of `q`.
 Do it without making any key: nothing of the size heads × tokens × d.
 """,
     hint=r"""
@@ -661,6 +696,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
         _latent(2, 4, 4, 2, 3),
         _latent(3, 2, 3, 4, 4),
         _beyond_float64(*_latent(2, 2, 3, 2, 4)),
+        tuple((3 * t).round().float() for t in _latent(2, 2, 3, 2, 4)),
     ),
     solution=absorbed_logits,
     misconceptions=(
@@ -766,6 +802,12 @@ $q^\top (U c) = (U^\top q)^\top c$.
             ),
         ),
     ),
+    explanation=r"""
+$q^\top (U_h c_j) = (U_h^\top q)^\top c_j$: multiply the query by $U_h^\top$ once, and read the latents as they are cached.
+The rotated features have one key for all heads and are added; both parts are divided by $\sqrt{d + r}$, the root of all features of a query.
+The rotated part cannot be absorbed in this way, because the rotation between query and key is another one at every offset: {prf:ref}`the theorem that rotated features cannot be absorbed <thm-cache-absorb>`.
+One input of the check has numbers with which every key would overflow.
+""",
 )
 
 
@@ -775,8 +817,8 @@ $q^\top (U c) = (U^\top q)^\top c$.
 def weight_errors(q, keys, old, new, frequencies):
     """Return the largest error of the attention weights with stale and with moved keys.
 
-    Stale keys are ``keys`` rotated at ``old`` positions by ``frequencies``. Moved keys
-    are stale keys that are then rotated to ``new`` positions. The right weights come
+    Stale keys are ``keys`` rotated at ``old`` positions by ``frequencies`` and rounded
+    to float16. Moved keys are stale keys that are then rotated to ``new`` positions. The right weights come
     from keys rotated at ``new`` positions. The query ``q`` stands one position after
     the last new one. The two errors are an array, [2].
     """
@@ -793,7 +835,8 @@ def weight_errors(q, keys, old, new, frequencies):
         odds = np.exp(logits[0] - logits.max())
         return odds / odds.sum()
 
-    cached, fresh = rotated(keys, old), weights(rotated(keys, new))
+    cached = rotated(keys, old).astype(np.float16).astype(float)
+    fresh = weights(rotated(keys, new))
     return np.array(
         [
             abs(weights(cached) - fresh).max(),
@@ -811,6 +854,7 @@ def _errors_with(
     layout="half",
     query=True,
     cached_position=None,
+    store=np.float16,
 ):
     """Make a wrong answer (a function) to the exercise ``weight_errors``.
 
@@ -821,7 +865,7 @@ def _errors_with(
     ``layout`` says which features are a pair. Without ``query`` the query is not
     rotated. ``query_position(old, new)`` is the query's position, and
     ``cached_position(old, new)``, if given, is the query's position for stale and for
-    moved keys.
+    moved keys. ``store`` is the cache's dtype.
     """
 
     def answer(q, keys, old, new, frequencies):
@@ -838,7 +882,8 @@ def _errors_with(
             rotated_query = rotated(q[None], at) if query else q[None]
             return share((rotated_query @ k.T / scale(q.size))[0])
 
-        cached, fresh = rotated(keys, old), weights(rotated(keys, new), query_position)
+        cached = rotated(keys, old).astype(store).astype(float)
+        fresh = weights(rotated(keys, new), query_position)
         rerotated = rotated(cached, shift(old, new))
         errors = (weights(cached) - fresh, weights(rerotated) - fresh)
         return np.array([size(x) for x in errors])
@@ -860,7 +905,7 @@ ERRORS = Exercise(
     name="kv-cache-6",
     title="Errors of the attention weights",
     kind="experiment",
-    minutes=20,
+    minutes=25,
     lines=12,
     statement=r"""
 `keys`, `[tokens, d]`, are not rotated yet.
@@ -869,10 +914,11 @@ RoPE has the half layout (features p and p + d/2) and `frequencies`, `[d/2]`.
 The query `q`, `[d]`, not rotated yet, stands one position after the largest new position.
 Logits are divided by √d.
 The right weights are those with keys rotated at `new`.
-Return an array of two numbers, the largest error of any key's weight in two cases: if the keys are cached at `old` and left as they are, and if they are cached at `old` and then rotated to `new`.
+The cache stores keys in float16; everything else is float64, the right weights included.
+Return an array of two numbers, the largest error of any key's weight in two cases: if the keys are rotated at `old`, cached and left as they are, and if they are rotated at `old`, cached and then rotated to `new`.
 Then take 400 keys, four sinks and a window of 100, and print both.
 Finally move all 400 keys by $-100$.
-Which of the two weights is then wrong only because the query moved with the keys, and right with the query at 400?
+Which of the two errors is then due to the query's position alone, and is only rounding with the query at 400?
 """,
     hint=r"""
 Write one function that rotates, and use it four times.
@@ -887,9 +933,22 @@ Write one function that rotates, and use it four times.
     misconceptions=(
         Misconception(
             "Moved in the wrong direction",
-            "The second number must be no larger than rounding. The shift is new minus "
-            "old.",
+            "The second number must be no larger than float16's rounding. The shift is "
+            "new minus old.",
             _errors_with(shift=lambda old, new: old - new),
+        ),
+        Misconception(
+            "Nothing rounded",
+            "The cache stores the keys in float16. What is left of the second number?",
+            _errors_with(store=np.float64),
+        ),
+        Misconception(
+            "No error of the moved keys",
+            "The moved keys have been rounded to float16: their weights are nearly "
+            "right.",
+            lambda q, keys, old, new, frequencies: (
+                weight_errors(q, keys, old, new, frequencies) * [1, 0]
+            ),
         ),
         Misconception(
             "Rotated by the whole new position",
@@ -970,12 +1029,142 @@ Write one function that rotates, and use it four times.
     ),
     properties=(
         Property(
-            "If no key moves, both errors are 0",
+            "If no key moves, both errors are the same",
             lambda answer, q, keys, old, new, w: bool(
-                np.allclose(answer(q, keys, new, new, w), 0)
+                np.ptp(answer(q, keys, new, new, w)) < 1e-9
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+Stale keys give weights that are wrong by a large part of 1, moved keys weights that are right up to the rounding of float16: rotating a cached key further is as good as rotating it anew.
+If all 400 keys move by $-100$, the stale keys all have the offsets among each other that they should have; only the query, at 300, stands 100 positions too early for them.
+So it is the first error, that of the stale keys, which is due to the query's position: with the query at 400 they need no rotation, because scores depend on offsets alone.
+Keys must be rotated again only if some move and others do not, such as sinks that stay while a window moves: {prf:ref}`the definition of re-rotation <def-cache-box>`.
+""",
+)
+
+
+# kv-cache-7: the group of a difference
+
+
+def colleagues_offsets(i, j, window, group):
+    """Return Self-Extend's offsets, [queries, keys], as a colleague computes them."""
+    offset = np.subtract.outer(i, j)
+    grouped = offset // group + window - window // group
+    return np.where(offset < window, offset, grouped)
+
+
+def query_that_differs():
+    """Return `(i, j, window, group)`, an early query with wrong `colleagues_offsets`."""
+    return np.array([2]), np.arange(3), 1, 2
+
+
+ROUNDED = Exercise(
+    name="kv-cache-7",
+    title="Find the input: groups",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_offsets` should do what exercise kv-cache-4 asks for.
+Her tests are the query 15 with groups of 4 and a window of 4, the query 7 with groups of 2 and a window of 3, and the query 9 with groups of 1; each sees all keys up to its own, and they pass.
+Return `(i, j, window, group)` for which it is wrong, with the last query as early as possible.
+At which positions does a query never show the mistake?
+""",
+    hint=r"""
+When is $\lfloor i/G \rfloor - \lfloor j/G \rfloor$ larger than $\lfloor (i - j)/G \rfloor$?
+""",
+    cases=((),),
+    solution=query_that_differs,
+    misconceptions=(),
+    tolerance=0.0,
+    hunt=Hunt(
+        wrong=colleagues_offsets,
+        right=grouped_offsets,
+        tested=(
+            (np.array([15]), np.arange(16), 4, 4),
+            (np.array([7]), np.arange(8), 3, 2),
+            (np.array([9]), np.arange(10), 3, 1),
+        ),
+        refusal=lambda i, j, window, group: (
+            ""
+            if i.ndim == j.ndim == 1
+            and i.dtype.kind == j.dtype.kind == "i"
+            and min(len(i), len(j)) > 0
+            and min(i.min(), j.min()) >= 0
+            and max(i.max(), j.max()) < 1000
+            and j.max() <= i.max()
+            and window > 0
+            and group > 0
+            else "i and j are arrays of integers from 0 to 999, no key is later than "
+            "all queries, and window and group are positive"
+        ),
+        size=lambda i, j, window, group: int(i.max()),
+        size_of="position of the last query",
+    ),
+    explanation=r"""
+She groups the offset, not the two positions.
+The two differ where the remainder of $i$ is smaller than that of $j$: then a border of groups lies between them that her division does not count.
+Query 0 has only itself and query 1 only key 0 as a far key, whose remainder is 0; query 2 with groups of 2 and the window 1 sees key 1 across a border, at the offset 2 and not 1.
+A query at the end of its group, $i + 1$ divisible by $G$, has the largest remainder and never shows the mistake; her tests had only such queries.
+""",
+)
+
+
+# kv-cache-8: the printed length
+
+
+def colleagues_length(trained, window, group):
+    """Return how many tokens Self-Extend can read at most, by a printed formula."""
+    return (trained - window) * group + window
+
+
+def lengths_that_differ():
+    """Return `(trained, window, group)` with a wrong `colleagues_length`."""
+    return 2, 1, 2
+
+
+PRINTED = Exercise(
+    name="kv-cache-8",
+    title="Find the input: the longest text",
+    kind="find the input",
+    minutes=6,
+    lines=1,
+    statement=r"""
+`colleagues_length` should do what exercise kv-cache-2 asks for.
+Her tests are the trained lengths 4096, 8192 and 2048 with windows of 1024, 512 and 100 and groups of 8, 16 and 4; they pass.
+Return `(trained, window, group)` for which it is wrong, with the shortest training.
+What do all usual settings have in common that hides it?
+""",
+    hint=r"""
+Multiply out what kv-cache-2 found. When is $G \lfloor w/G \rfloor$ not $w$?
+""",
+    cases=((),),
+    solution=lengths_that_differ,
+    misconceptions=(),
+    tolerance=0.0,
+    hunt=Hunt(
+        wrong=colleagues_length,
+        right=longest_text,
+        tested=((4096, 1024, 8), (8192, 512, 16), (2048, 100, 4)),
+        refusal=lambda trained, window, group: (
+            ""
+            if all(type(n) is int and n > 0 for n in (trained, window, group))
+            and window < trained
+            else "all three are positive integers, and the window is shorter than the "
+            "training"
+        ),
+        size=lambda trained, window, group: trained,
+        size_of="trained length",
+    ),
+    explanation=r"""
+The formula is $(L - w)\,G + w$, and right is $(L - w)\,G + G \lfloor w/G \rfloor$: they differ by the remainder of $w$ divided by $G$.
+It is 0 if $G$ divides $w$, as with windows and groups that are powers of two; her 100 and 4 have no remainder either.
+The window is at least 1 and shorter than the training, so the training has at least 2 tokens, and $w = 1$, $G = 2$ shows the mistake there.
+With a remainder her text is too long, and its last query meets an offset that training did not have: {prf:ref}`the theorem on Self-Extend's grouped offsets <thm-cache-grouped>`.
+""",
+    level="optional",
 )
 
 
@@ -986,5 +1175,5 @@ Positions count from 0.
 An offset is query position minus key position, and a shift is new position minus old position.
 A rotated key is $R_m k$ with RoPE's rotation at its position $m$.
 """,
-    exercises=(SHIFT, LONGEST, REROTATE, GROUPED, ABSORBED, ERRORS),
+    exercises=(SHIFT, LONGEST, REROTATE, GROUPED, ABSORBED, ERRORS, ROUNDED, PRINTED),
 )

@@ -7,7 +7,15 @@ import sympy as sp
 import torch
 from torch import Tensor
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # length-extrapolation-1: pairs that complete a turn
 
@@ -50,6 +58,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
         (64, 10000.0, 4096),
         (128, 500000.0, 8192),
         (128, 500000.0, 1),
+        (8, 10.0, 1000),
     ),
     solution=pairs_with_full_turn,
     misconceptions=(
@@ -86,6 +95,14 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
             lambda d, base, length: d // 2 - pairs_with_full_turn(d, base, length),
         ),
         Misconception(
+            "A frequency for each feature",
+            "d features are d/2 pairs, so p ends at d/2 − 1. With a small base further "
+            "frequencies would make full turns, too.",
+            lambda d, base, length: int(
+                (base ** (-2 * np.arange(d) / d) * (length - 1) >= 2 * np.pi).sum()
+            ),
+        ),
+        Misconception(
             "Features counted, not pairs",
             "Two features make one pair.",
             lambda d, base, length: 2 * pairs_with_full_turn(d, base, length),
@@ -120,6 +137,17 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
                 // (2 * np.pi)
             ),
         ),
+    ),
+    explanation=r"""
+The largest offset is $L - 1$, and pair $p$ makes a full turn if $\omega_p\,(L - 1) \ge 2\pi$.
+{prf:ref}`The chapter's definition <def-extrapolation-box>` counts in this way, and its first step solves the condition for $p$.
+With base 500,000 and 8192 tokens, 35 of 64 pairs make a full turn; with base 10,000 and half as many tokens it is 46.
+All other pairs meet new angles in a longer text.
+""",
+    prediction=Prediction(
+        "The head dimension is 128, the base 500,000, and texts have 8192 tokens. How many of the 64 pairs make a full turn?",
+        lambda: pairs_with_full_turn(128, 500000.0, 8192),
+        near=0.06,
     ),
 )
 
@@ -233,6 +261,12 @@ What is its exponent?
             lambda answer, d, length: not sp.sympify(answer(d, length)).has(sp.Float),
         ),
     ),
+    explanation=r"""
+The slowest pair has the frequency $b^{-(d-2)/d}$, and one turn between the first and the last token means $b^{-(d-2)/d}\,(L - 1) = 2\pi$.
+So $b^{(d-2)/d} = (L - 1)/2\pi$, and $b = ((L - 1)/2\pi)^{d/(d-2)}$.
+For $d = 128$ and 4096 tokens this is about 722, far below the usual 10,000: with the usual base some pairs never complete a turn in training.
+A larger base makes more of them; {ref}`it does not let every pair see more <err-rotary-base>`.
+""",
 )
 
 
@@ -291,6 +325,12 @@ A pair meets no new angle for any of three reasons: training had its whole circl
             "Pairs of frequency 0 included",
             "A pair of frequency 0 has the angle 0 at every offset.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (b > a)),
+        ),
+        Misconception(
+            "Every larger angle taken for a new one",
+            "A pair that makes a full turn in training has had every angle of the "
+            "circle.",
+            lambda omega, trained, tested: (omega > 0) & (tested > trained),
         ),
         Misconception(
             "Lengths not compared",
@@ -365,6 +405,12 @@ A pair meets no new angle for any of three reasons: training had its whole circl
             _new(lambda w, a, b: w * (b - 1) < 2 * np.pi),
         ),
     ),
+    explanation=r"""
+A pair meets new angles if three things hold: it makes no full turn in training, $\omega_p\,(L - 1) < 2\pi$; it rotates at all, $\omega_p > 0$; and the text is longer than in training.
+A pair that has made a full turn has had the whole circle, however fast it is.
+One token more is enough, since offsets are real numbers here.
+These are the pairs of {prf:ref}`the chapter's definition <def-extrapolation-box>` whose angles end before the full turn.
+""",
 )
 
 
@@ -403,7 +449,7 @@ ORDER = Exercise(
     statement=r"""
 The scores of two keys at one offset $r$ differ by $D(r) = \sum_p A_p \cos(\omega_p r + \varphi_p)$.
 Return the share of the offsets $r = 0, \dots, n - 1$ at which the first key has the larger score, $D(r) > 0$.
-Before you run the last case: what value will the share come close to?
+What value will the share come close to for many offsets, such as 20,000, and why?
 """,
     hint=r"""
 A column of offsets times a row of frequencies gives all angles at once.
@@ -493,6 +539,12 @@ A column of offsets times a row of frequencies gives all angles at once.
             _order_with(of=lambda D: (D >= 0).mean()),
         ),
     ),
+    explanation=r"""
+It comes close to a half: for the check's input with 20,000 offsets it is 0.508.
+Half a turn of every wave changes the sign of $D$, so where all combinations of angles occur equally often, both keys are preferred equally often: {prf:ref}`the theorem that the order is kept half the time <thm-extrapolation-half>`.
+It needs frequencies without certain integer relations, and these have one, as pair 2 is exactly ten times as slow as pair 0: here the half is measured, not proved, and exercise length-extrapolation-5 has waves for which it is wrong.
+At few offsets the share says little: it is 0.574 for another input with 500, and where the waves cancel there is no order at all.
+""",
 )
 
 
@@ -518,7 +570,7 @@ TWO = Exercise(
     name="length-extrapolation-5",
     title="Two waves",
     kind="SymPy",
-    minutes=12,
+    minutes=25,
     lines=5,
     statement=r"""
 One wave is `n` times as fast as another, with `n` at least 2.
@@ -597,6 +649,13 @@ The cosines are even: half a turn is enough.
             lambda answer, n: isinstance(sp.sympify(answer(n)), sp.Rational),
         ),
     ),
+    level="hard",
+    explanation=r"""
+For odd $n$ it is a half: half a turn of $\tau$ changes the sign of both cosines.
+For $n = 2$ it is $\tfrac13$, for 4 it is $\tfrac7{15}$, for 10 it is $\tfrac{49}{99}$: in these cases $(n^2 - 2)/(2(n^2 - 1))$.
+The zeros of the two factors are $(2k + 1)\pi/(n + 1)$ and $(2k + 1)\pi/(n - 1)$; between neighbors the sign alternates, unless two zeros fall together.
+An integer relation with an odd sum, $n\,\omega - \omega' = 0$ with $n - 1$ odd, is what {prf:ref}`the theorem on the half <thm-extrapolation-half>` excludes.
+""",
 )
 
 
@@ -794,7 +853,73 @@ A frequency of 0 rotates nothing.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+The frequencies of the slowest pairs become 0, and their products are added as they are, at every position.
+The other pairs keep the frequencies that they have in RoPE: p-RoPE does not spread them anew, as a partial rotary dimension would.
+A difference between two keys in the unrotated pairs is a constant, and if it is larger than the sum of the waves' amplitudes the order never changes: {prf:ref}`the theorem that a constant saves the order <thm-extrapolation-constant>`.
+""",
 )
+
+# length-extrapolation-7: tokens or offsets
+
+
+def colleagues_pairs(d, base, length):
+    """Return how many of RoPE's pairs make a full turn, as a colleague counts them."""
+    pairs = np.arange(d // 2)
+    turns = length / (2 * np.pi * base ** (2.0 * pairs / d))
+    return int(np.count_nonzero(turns >= 1))
+
+
+def length_that_differs():
+    """Return `(d, base, length)`, a short text with a wrong `colleagues_pairs`."""
+    return 4, 10000, 7
+
+
+SEVEN = Exercise(
+    name="length-extrapolation-7",
+    title="Find the input: full turns",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_pairs` should do what exercise length-extrapolation-1 asks for.
+Her tests are `(4, 10000, 8)`, `(64, 10000, 4096)` and `(128, 500000, 8192)`, and they pass.
+Return `(d, base, length)` with the shortest text for which it is wrong; `d` is even, and all three are integers.
+Why does the answer not depend on the base?
+""",
+    hint=r"""
+The fastest pair rotates by one radian per token.
+Between which two whole numbers is $2\pi$?
+""",
+    cases=((),),
+    solution=length_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_pairs,
+        right=pairs_with_full_turn,
+        tested=((4, 10000, 8), (64, 10000, 4096), (128, 500000, 8192)),
+        refusal=lambda d, base, length: (
+            ""
+            if all(type(n) is int for n in (d, base, length))
+            and 2 <= d <= 1024
+            and d % 2 == 0
+            and 1 <= base <= 10**9
+            and 1 <= length <= 10**9
+            else "d is an even integer from 2 to 1024, and base and length are "
+            "positive integers up to 10⁹"
+        ),
+        size=lambda d, base, length: length,
+        size_of="length",
+    ),
+    explanation=r"""
+She takes the number of tokens for the largest offset, which is one less.
+The two counts differ if a pair's turn ends between $L - 1$ and $L$ tokens.
+No pair rotates by more than one radian per token, so a text of 6 tokens or fewer has no full turn in either count; with 7 tokens the fastest pair has turned by 6 radians, less than $2\pi$, and she counts it.
+The fastest pair has $\omega_0 = 1$ for every base and dimension, so the answer does not depend on them.
+""",
+)
+
 
 SHEET = Sheet(
     title="Length extrapolation",
@@ -802,5 +927,5 @@ SHEET = Sheet(
 Pairs $p = 0, \dots, d/2 - 1$ have the frequencies $\omega_p = b^{-2p/d}$ for the base $b$.
 Texts of $L$ tokens have the offsets $0, \dots, L - 1$.
 """,
-    exercises=(FULL_TURNS, BASE, NEW, ORDER, TWO, P_ROPE),
+    exercises=(FULL_TURNS, BASE, NEW, ORDER, TWO, P_ROPE, SEVEN),
 )

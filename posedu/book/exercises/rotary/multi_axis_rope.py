@@ -3,7 +3,15 @@
 import numpy as np
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # multi-axis-rope-1: the axis of a pair
 
@@ -129,6 +137,11 @@ How many pairs of that axis come before it?
             lambda sections: [a + 1 for a in interleaved_axes(sections)],
         ),
     ),
+    explanation=r"""
+If all sections were long enough, pair $p$ would look at axis $p \bmod N$, and $\lfloor p/N \rfloor$ pairs of that axis would come before it.
+So it keeps this axis while $\lfloor p/N \rfloor$ is less than the axis's section, and looks at axis 0 afterwards: {prf:ref}`the interleaved order of M-RoPE <def-m-rope-box>`.
+For an axis $a \ge 1$ these are the pairs $a, a + N, \dots$; the slow pairs at the end all belong to time.
+""",
 )
 
 
@@ -183,6 +196,12 @@ What is the largest coordinate of a grid that begins at $s$?
             "Tokens counted",
             "The positions of a grid rise by less than its number of tokens.",
             _sum_of(lambda t, h, w: t * h * w),
+        ),
+        Misconception(
+            "Next part one position too late after a grid",
+            "The largest coordinate of a grid is its start plus its longest side, "
+            "minus 1, and the next part begins 1 beyond.",
+            _sum_of(lambda t, h, w: max(t, h, w) + 1),
         ),
         Misconception(
             "Time left out",
@@ -242,6 +261,15 @@ What is the largest coordinate of a grid that begins at $s$?
             "A part begins after the parts before it: starts add up.",
             lambda parts: max(p if isinstance(p, int) else max(p) for p in parts),
         ),
+    ),
+    explanation=r"""
+A grid that begins at $s$ has the largest coordinate $s - 1 + \max(\text{frames}, \text{rows}, \text{columns})$, so the next part begins at $s + \max(\dots)$, as in {prf:ref}`the definition of the positions <def-m-rope-positions-box>`.
+A text of $l$ words moves the start by $l$.
+A position therefore grows much more slowly than the number of tokens: an image of $24 \times 32$ tokens takes 768 places in the sequence and 32 positions.
+""",
+    prediction=Prediction(
+        "A sequence has 10 words and then an image of 24 rows and 32 columns of tokens. Which position has the next token?",
+        lambda: next_position([10, (1, 24, 32)]),
     ),
 )
 
@@ -335,6 +363,11 @@ Which of the other two coordinates changes faster?
             lambda s, h, w: np.repeat(s + np.arange(h * w)[:, None], 3, axis=1),
         ),
     ),
+    explanation=r"""
+An image is a video of one frame, so all its tokens have the same time, `start`; rows and columns count from `start`, too.
+Row by row means that the column changes fastest.
+Within the image the offsets are those of rows and columns alone, and {prf:ref}`scores depend on offsets alone <thm-multi-axis-relative>`: time contributes a constant.
+""",
 )
 
 
@@ -462,6 +495,11 @@ Take the coordinate of each pair's axis: an array can index columns.
             ),
         ),
     ),
+    explanation=r"""
+There is one list of $P$ frequencies for all pairs, and the axis decides only which coordinate is multiplied by it: `positions[:, axes]` picks a coordinate for each pair.
+On text all coordinates are equal, so the axes do not matter and {prf:ref}`text is rotated as by RoPE <thm-multi-axis-relative>`.
+With a list of frequencies for each axis this would not hold.
+""",
 )
 
 
@@ -480,14 +518,15 @@ def axes_of_pairs(rotated):
     return distance.argmax(axis=0)
 
 
-def _rotated_ones(axes):
+def _rotated_ones(axes, omega=None):
     """Return vectors of ones in the half layout, rotated by M-RoPE, one for each axis.
 
     In an axis's vector the position has 1 on that axis and 0 on all others; ``axes``
-    has the axis of each pair.
+    has the axis of each pair, ``omega`` its frequency, that of base 100 by default.
     """
     axes = np.array(axes)
-    omega = 100.0 ** (-np.arange(len(axes)) / len(axes))
+    if omega is None:
+        omega = 100.0 ** (-np.arange(len(axes)) / len(axes))
     angle = (axes == np.arange(axes.max() + 1)[:, None]) * omega
     c, s = np.cos(angle), np.sin(angle)
     return np.hstack([c - s, c + s])
@@ -504,10 +543,11 @@ PROBE = Exercise(
     minutes=8,
     lines=3,
     statement=r"""
-You have somebody's code for M-RoPE and no documentation.
+You have somebody's code for M-RoPE and no documentation: the base and the direction of the rotations are unknown, too.
 You gave it a vector of $d$ ones, in the half layout, at the positions $e_0, e_1, \dots$: one coordinate is 1, the others are 0.
 `rotated`, `[N, d]`, is the output, a row for each axis.
 Return the axis that each pair looks at, `[d/2]`.
+The slowest pair of a model may have an angle as small as $10^{-6}$.
 """,
     hint=r"""
 A pair that looks at another axis has not been rotated.
@@ -519,6 +559,10 @@ Pair $p$ has the features $p$ and $p + d/2$.
         (_rotated_ones([0, 0, 1, 1, 1, 2, 2, 2]),),
         (_rotated_ones([1, 2, 1, 2, 0]),),
         (_rotated_ones([3, 2, 1, 0]),),
+        (_rotated_ones([1, 0, 1], [-1.0, -0.5, -0.1]),),
+        (_rotated_ones([1, 0, 0, 1], np.pi * np.array([1.5, 1.5, 0.5, 0.5])),),
+        (_rotated_ones([0] * 16 + [1] * 24 + [2] * 24, 1e6 ** (-np.arange(64) / 64)),),
+        (_rotated_ones([2, 1, 0] * 21 + [2], 1e6 ** (-np.arange(64) / 64)),),
     ),
     solution=axes_of_pairs,
     misconceptions=(
@@ -577,6 +621,11 @@ Pair $p$ has the features $p$ and $p + d/2$.
             lambda t: np.sort(axes_of_pairs(t)),
         ),
     ),
+    explanation=r"""
+At $e_a$ only the pairs that look at axis $a$ have an angle other than 0; all other pairs are still $(1, 1)$.
+So for each pair one takes the row in which it is farthest from $(1, 1)$; both members are needed, since a rotation can leave one of them at 1.
+A slow pair moves little, by $10^{-6}$ in a model with 64 pairs and the base $10^6$: compare the distances with each other, not with a tolerance.
+""",
 )
 
 
@@ -679,6 +728,11 @@ $I - S$ and $I + S$ commute.
             lambda answer, s: np.allclose(answer(s).T @ answer(s), np.eye(len(s))),
         ),
     ),
+    explanation=r"""
+$I - S$ and $I + S$ commute, and for a skew $S$ the transpose of one is the other.
+So $P^\top P = (I - S)^{-1}(I + S)(I - S)(I + S)^{-1} = I$: $P$ is orthogonal, as {prf:ref}`the theorem on Cayley-STRING <thm-string-cayley>` says.
+The inverse always exists, since a skew matrix has only imaginary eigenvalues and $I + S$ no eigenvalue 0.
+""",
 )
 
 
@@ -783,6 +837,12 @@ Mind its sign, or write the matrix of sines.
             lambda c: circulant_frequencies(np.roll(c, 1)),
         ),
     ),
+    level="optional",
+    explanation=r"""
+A discrete Fourier transform is $\sum_n c_n e^{-2\pi\mathrm{i} mn/d}$, so its imaginary part is minus the sum of sines, and $f_m$ is $-2$ times it.
+The waves $m = 1, \dots, d/2 - 1$ are those whose sines are not all 0; for the constant wave, $m = 0$, and the alternating one, $m = d/2$, nothing is rotated.
+This is {prf:ref}`the theorem on circulant-STRING <thm-string-circulant>`: one Fourier transform gives all frequencies.
+""",
 )
 
 
@@ -877,7 +937,154 @@ $P (W x) = (P W) x$, head by head.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+A head's rotated query is $M(x) P W x'$ for the content $x'$, and $P (W x') = (P W) x'$: the basis is folded into the rows of that head.
+Here the rotation is $M P$, so $P$ itself is folded, while a basis on both sides, $Q M Q^\top$, is folded as $Q^\top$.
+After training Cayley-STRING therefore costs as much as RoPE-Mixed, whose scores it has with $P q$ and $P k$, {prf:ref}`by the theorem on Cayley-STRING <thm-string-cayley>`.
+""",
 )
+
+
+# multi-axis-rope-9: the text after a video
+
+
+def colleagues_next_position(parts):
+    """Position of the token after a sequence of texts, images and videos."""
+    start = 0
+    for part in parts:
+        if isinstance(part, int):
+            start += part
+        else:
+            _, rows, columns = part
+            start += max(rows, columns)
+    return start
+
+
+def sequence_with_wrong_position():
+    """Return the shortest sequence for which `colleagues_next_position` is wrong.
+
+    It is a list of parts: numbers of words, or (frames, rows, columns).
+    """
+    return [(2, 1, 1)]
+
+
+def _refused_parts(parts):
+    if type(parts) is not list or not parts:
+        return "parts are a list with one part or more"
+    for part in parts:
+        numbers = part if type(part) is tuple and len(part) == 3 else (part,)
+        if any(type(n) is not int or n < 1 for n in numbers):
+            return "a part is a number of words or (frames, rows, columns), from 1 on"
+    return ""
+
+
+def _tokens(parts):
+    return sum(part if type(part) is int else int(np.prod(part)) for part in parts)
+
+
+VIDEO = Exercise(
+    name="multi-axis-rope-9",
+    title="Find the input: a sequence",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_next_position` should do what exercise multi-axis-rope-2 asks for.
+Her tests are a text, a text with an image of $5 \times 2$ tokens in it, and a video of 4 frames of $16 \times 16$ tokens; all pass.
+Find a list of parts for which it is wrong.
+The smallest is the one with the fewest tokens.
+Which videos are affected, and what happens to the text after them?
+""",
+    hint=r"""
+Which of the three numbers of a part does she not use?
+When is it the largest?
+""",
+    cases=((),),
+    solution=sequence_with_wrong_position,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_next_position,
+        right=next_position,
+        tested=(([7],), ([3, (1, 5, 2), 4],), ([2, (4, 16, 16), 1],)),
+        refusal=_refused_parts,
+        size=_tokens,
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+She leaves out time, so every video with more frames than rows and columns is affected: the smallest has 2 frames of one token.
+The text after such a video begins at a time that frames of the video already have: in time its first tokens stand beside or before the last frames, and {prf:ref}`scores depend on such offsets alone <thm-multi-axis-relative>`.
+{prf:ref}`The positions of text, images and videos <def-m-rope-positions-box>` have both rules: with `after="grid"` hers would be right.
+""",
+)
+
+
+# multi-axis-rope-10: a pair too many
+
+
+def colleagues_axes(sections):
+    """Axis of each pair of features in interleaved M-RoPE."""
+    count = len(sections)
+    axes = []
+    for p in range(sum(sections)):
+        turn, axis = divmod(p, count)
+        axes.append(axis if turn <= sections[axis] else 0)
+    return axes
+
+
+def sections_with_wrong_axes():
+    """Return the smallest sections for which `colleagues_axes` is wrong: a list."""
+    return [3, 1]
+
+
+def _refused_sections(sections):
+    if type(sections) is not list or not sections:
+        return "sections are a list with one number or more"
+    if any(type(n) is not int or n < 1 for n in sections):
+        return "sections are positive integers"
+    last = [a + len(sections) * (n - 1) for a, n in enumerate(sections)]
+    if max(last[1:], default=0) >= sum(sections):
+        return "there are not enough pairs for the last place of an axis"
+    return ""
+
+
+SECTIONS = Exercise(
+    name="multi-axis-rope-10",
+    title="Find the input: sections",
+    kind="find the input",
+    minutes=10,
+    lines=1,
+    statement=r"""
+`colleagues_axes` should do what exercise multi-axis-rope-1 asks for.
+Her tests are the sections 2, 1, 1 and 11, 11, 10 and 8, 8, 8; all pass.
+Find a list of sections, all positive, for which it is wrong.
+The smallest is the one with the fewest pairs.
+Why do sections that are nearly equal not show it?
+""",
+    hint=r"""
+How many pairs does she give to an axis at most?
+Which pair is the first one too many?
+""",
+    cases=((),),
+    solution=sections_with_wrong_axes,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_axes,
+        right=interleaved_axes,
+        tested=(([2, 1, 1],), ([11, 11, 10],), ([8, 8, 8],)),
+        refusal=_refused_sections,
+        size=sum,
+        size_of="number of pairs",
+    ),
+    explanation=r"""
+She gives an axis $a \ge 1$ one pair more than its section $n_a$, namely $a + N n_a$, if the head has so many pairs.
+With nearly equal sections that index is beyond the last pair, and nothing happens.
+The first pair too many of two axes with $n_1 = 1$ is pair 3, so 4 pairs with the sections 3 and 1 are enough; with three axes it is pair 4, and 5 pairs are needed.
+In a model such a pair rotates with a row in place of the time; by {prf:ref}`M-RoPE's theorem <thm-multi-axis-relative>` a text does not show it either.
+""",
+    level="optional",
+)
+
 
 SHEET = Sheet(
     title="Multi-axis RoPE: M-RoPE and STRING",
@@ -886,5 +1093,16 @@ Axes are time 0, rows 1 and columns 2.
 Pairs $p$ count from 0, and angles are in radians.
 $\omega_p = \text{base}^{-p/P}$ for $P$ pairs.
 """,
-    exercises=(INTERLEAVED, NEXT, IMAGE, ANGLES, PROBE, CAYLEY, CIRCULANT, FOLD),
+    exercises=(
+        INTERLEAVED,
+        NEXT,
+        IMAGE,
+        ANGLES,
+        PROBE,
+        CAYLEY,
+        CIRCULANT,
+        FOLD,
+        VIDEO,
+        SECTIONS,
+    ),
 )

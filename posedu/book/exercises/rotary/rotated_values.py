@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # rotated-values-1: the inverse of a value's map
 
@@ -123,6 +131,11 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
             ),
         ),
     ),
+    explanation=r"""
+The map at $j$ is $\Phi(j) = c^j \begin{pmatrix} 1 & aj \\ 0 & 1 \end{pmatrix}$, and $\Phi(j)\,\Phi(j') = \Phi(j + j')$: powers of $c$ multiply, and the entries above the diagonals add.
+So $\Phi(i)^{-1} = \Phi(-i) = c^{-i} \begin{pmatrix} 1 & -ai \\ 0 & 1 \end{pmatrix}$, and with it a value arrives at the query as $\Phi(-i)\,\Phi(j)\,v = \Phi(j - i)\,v$, which depends on the offset only.
+By the theorem {prf:ref}`Values and outputs need inverse maps <thm-rotated-values-both>` no other matrix that is the identity at position 0 does this.
+""",
 )
 
 
@@ -136,6 +149,15 @@ def farthest_distance(tiny, gamma, span):
     pairs decay, ``span`` is the unit of distance in the decay.
     """
     return span * sp.log(1 / tiny) / sp.log((1 + gamma) / gamma)
+
+
+def _farther():
+    gamma, span = sp.Rational(2, 5), sp.Integer(512)
+    double, single = (
+        farthest_distance(sp.Integer(2) ** exponent, gamma, span)
+        for exponent in (-1022, -126)
+    )
+    return float(double / single)
 
 
 _T, _G, _B = sp.symbols("t g b", positive=True)
@@ -243,6 +265,18 @@ Which pair has the smallest factor?
                 == 0
             ),
         ),
+    ),
+    level="optional",
+    explanation=r"""
+The first pair has the smallest factor, with $\zeta_0 = \gamma/(1 + \gamma)$.
+$\zeta_0^{n/B} \ge t$ for $t$ = `tiny` means $\tfrac{n}{B} \log \zeta_0 \ge \log t$; both logarithms are negative, so $n \le B \log(1/t) / \log\tfrac{1 + \gamma}{\gamma}$.
+The smallest normal numbers are $2^{-1022}$ in float64 and $2^{-126}$ in float32, so float64 reaches $1022/126 = 8.1$ times as far.
+With the paper's numbers, 0.4 and 512 in {prf:ref}`the definition of xPos <def-xpos-box>`, these are about 289,500 and 35,700 positions.
+""",
+    prediction=Prediction(
+        "How many times farther does float64 reach than float32?",
+        _farther,
+        near=0.05,
     ),
 )
 
@@ -407,6 +441,11 @@ Take pairs as complex numbers: one multiplication before the sum, and one after 
             ),
         ),
     ),
+    explanation=r"""
+If all positions move by 100, the output stays the same up to rounding: it is $\sum_j a_{ij} R_{j-i}\, v_j$, and offsets do not change.
+Without the last rotation it is $\sum_j a_{ij} R_j\, v_j$, and every output is rotated by $R_{100}$.
+By the theorem {prf:ref}`Values and outputs need inverse maps <thm-rotated-values-both>` rotated values are relative only with the inverse rotation of the output.
+""",
 )
 
 
@@ -436,6 +475,7 @@ def _scores(
     angle=lambda offset: offset,
     end=lambda scores, offset: np.where(offset >= 0, scores, 0.0),
     of_offset=True,
+    half=False,
 ):
     """Make a wrong answer (a function) to the exercise ``xpos_scores``.
 
@@ -443,7 +483,7 @@ def _scores(
     defaults all are right. The decay is ``zeta(d, gamma)`` to the ``power(offset,
     span)``, the offset being limited by ``reach``; without ``of_offset`` the decay is a
     quotient of two positions' factors. ``angle(offset)`` replaces the offset in the
-    rotation, ``end`` masks the scores.
+    rotation, ``end`` masks the scores, and ``half`` chooses the half layout.
     """
 
     def answer(q, k, positions, gamma, span):
@@ -457,7 +497,9 @@ def _scores(
                 own = z ** (positions[:, None] / span)
                 decay = own[:, None] / own
             factor = decay * np.exp(1j * angle(offset) * omega)
-            z_q, z_k = (x[:, 0::2] + 1j * x[:, 1::2] for x in (q, k))
+            first = slice(d // 2) if half else slice(0, d, 2)
+            second = slice(d // 2, d) if half else slice(1, d, 2)
+            z_q, z_k = (x[:, first] + 1j * x[:, second] for x in (q, k))
             scores = (z_q[:, None] * z_k.conj() * factor).sum(-1).real
         return end(scores, offset[..., 0])
 
@@ -473,7 +515,7 @@ SCORES = Exercise(
     name="rotated-values-4",
     title="xPos, a million tokens from the start",
     kind="experiment",
-    minutes=15,
+    minutes=25,
     lines=8,
     statement=r"""
 `q` and `k` are `[tokens, d]` with neighboring features as pairs, and `positions`, `[tokens]`, rises.
@@ -489,6 +531,7 @@ Which power does a score need?
         (np.ones((2, 2)), np.ones((2, 2)), np.array([0.0, 2.0]), 1.0, 2.0),
         _far(3, 4, 0, 0.0, 3.0, 0.4, 8.0),
         _far(4, 6, 1, 1e6, 100.0, 0.4, 512.0),
+        _far(2, 4, 30, 0.0, 1e6, 0.4, 512),
     ),
     solution=xpos_scores,
     misconceptions=(
@@ -570,6 +613,17 @@ Which power does a score need?
             "The scores of later keys are 0 here.",
             _scores(reach=abs, end=lambda scores, offset: scores),
         ),
+        Misconception(
+            "Rotation by minus the offset",
+            "Queries and keys are rotated by +position: the phase of q times the "
+            "conjugate of k is +(i − j) ω.",
+            _scores(angle=lambda offset: -offset),
+        ),
+        Misconception(
+            "Half layout",
+            "Neighboring features 2p and 2p + 1 are a pair.",
+            _scores(half=True),
+        ),
     ),
     properties=(
         Property(
@@ -582,6 +636,13 @@ Which power does a score need?
             ),
         ),
     ),
+    level="hard",
+    explanation=r"""
+A score needs one power for each pair, $\zeta_p^{(i-j)/B}$, which is between 0 and 1 for keys that are not later.
+Apart, $\zeta_0^{i/B}$ is $3.5^{-1953}$ at a million with the paper's $\gamma = 0.4$ and $B = 512$, which float64 rounds to 0, and $\zeta_0^{-j/B}$ is infinite in NumPy; their product is NaN.
+A center in the middle of the text, as in {prf:ref}`the definition of xPos <def-xpos-box>`, makes the powers smaller but only helps up to the distance of exercise rotated-values-2.
+{prf:ref}`The theorem on far logits <thm-xpos-far>` says what remains of a score: at most $\zeta^{(i-j)/B}$ of the slowest pair, times the lengths.
+""",
 )
 
 
@@ -733,6 +794,11 @@ What is $x$?
             ),
         ),
     ),
+    explanation=r"""
+From $y = Rx + t$ follows $x = R^\top (y - t) = R^\top y - R^\top t$, since the inverse of a rotation is its transpose.
+So the inverse has $R^\top$ and $-R^\top t$, as in {prf:ref}`the theorem on poses <thm-gta>`.
+The transpose of the whole matrix is enough only for $t = 0$: otherwise it has $t^\top$ in its last row.
+""",
 )
 
 
@@ -800,10 +866,11 @@ def _scene(tokens, d, seed):
 
 
 def _moved(answer, q, k, v, cameras, inverses):
-    step = torch.tensor(_cameras(1, 40))
-    back = torch.tensor(inverse_cameras(_cameras(1, 40)))
+    step = torch.tensor(_cameras(1, 40)).to(q)
+    back = torch.tensor(inverse_cameras(_cameras(1, 40))).to(q)
     here = answer(q, k, v, cameras, inverses)
-    return bool(torch.allclose(answer(q, k, v, cameras @ step, back @ inverses), here))
+    there = answer(q, k, v, cameras @ step, back @ inverses)
+    return bool(torch.allclose(there, here, atol=1e-4))
 
 
 POSES = Exercise(
@@ -816,13 +883,20 @@ POSES = Exercise(
 `q`, `k` and `v` are `[tokens, d]`, one head.
 `cameras` and `inverses` are the matrices $C_i$ of the tokens' poses and $C_i^{-1}$, `[tokens, 4, 4]`, and act on each four neighboring features.
 Return GTA's output, `[tokens, d]`, where every token looks at all tokens, with scores divided by $\sqrt d$.
+All tensors have one dtype, float64 or float32, and the output has it, too.
 What changes if every $C_i$ becomes $C_i H$, and what if it becomes $H C_i$?
 """,
     hint=r"""
 There are four matrices for four tensors.
 Which of them is transposed, and which inverted?
 """,
-    cases=(_scene(1, 4, 0), _scene(2, 4, 5), _scene(3, 8, 10), _scene(4, 12, 20)),
+    cases=(
+        _scene(1, 4, 0),
+        _scene(2, 4, 5),
+        _scene(3, 8, 10),
+        _scene(4, 12, 20),
+        tuple(x.float() for x in _scene(2, 4, 30)),
+    ),
     solution=attend_with_poses,
     misconceptions=(
         Misconception(
@@ -857,6 +931,30 @@ Which of them is transposed, and which inverted?
             "Values are multiplied by the inverse, so the output is multiplied by the "
             "camera.",
             _posed(for_out=lambda c, i: i),
+        ),
+        Misconception(
+            "Transpose for the output",
+            "The transpose belongs to queries, which meet keys in an inner product. The "
+            "output is a sum of values, and is multiplied by the camera itself.",
+            _posed(for_out=lambda c, i: c.mT),
+        ),
+        Misconception(
+            "Cameras for the keys",
+            "A query's camera must meet the inverse of the key's: keys are multiplied "
+            "by the inverse.",
+            _posed(for_k=lambda c, i: c),
+        ),
+        Misconception(
+            "Transposed inverses for the keys",
+            "The transpose in front of the query's camera is all that the inner "
+            "product needs: keys are multiplied by the inverse.",
+            _posed(for_k=lambda c, i: i.mT),
+        ),
+        Misconception(
+            "Cameras for the values",
+            "Values are multiplied by the inverse of their camera, and the output by "
+            "the query's camera.",
+            _posed(for_v=lambda c, i: c),
         ),
         Misconception(
             "Maps of values and output exchanged",
@@ -923,6 +1021,96 @@ Which of them is transposed, and which inverted?
         ),
     ),
     properties=(Property("Another frame of the world changes nothing", _moved),),
+    tolerance=1e-5,
+    explanation=r"""
+Scores and outputs contain the poses only as $C_i C_j^{-1}$, by {prf:ref}`the theorem on poses <thm-gta>`: queries get $C_i^\top$, keys and values $C_j^{-1}$, and the output $C_i$.
+$C_i H$ changes nothing, since $C_i H (C_j H)^{-1} = C_i C_j^{-1}$: the world has another frame.
+$H C_i$ makes it $H C_i C_j^{-1} H^{-1}$, so in general all scores and outputs change: every camera has been moved in its own frame.
+""",
+)
+
+
+# rotated-values-7: a translation that is not rotated back
+
+
+def colleagues_inverses(cameras):
+    """Inverses of camera matrices with a rotation and a translation: [tokens, 4, 4]."""
+    inverse = np.array(cameras, dtype=float)
+    inverse[:, :3, :3] = cameras[:, :3, :3].swapaxes(1, 2)
+    inverse[:, :3, 3] = -cameras[:, :3, 3]
+    return inverse
+
+
+def cameras_with_wrong_inverses():
+    """Return the smallest cameras for which `colleagues_inverses` is wrong.
+
+    They are an array ``[tokens, 4, 4]``.
+    """
+    camera = np.diag([-1.0, -1.0, 1.0, 1.0])
+    camera[0, 3] = 1.0
+    return camera[None]
+
+
+def _refused_cameras(cameras):
+    if not isinstance(cameras, np.ndarray) or cameras.dtype != float:
+        return "cameras are a float64 array"
+    if cameras.ndim != 3 or cameras.shape[1:] != (4, 4) or not len(cameras):
+        return "cameras are [tokens, 4, 4], with one token or more"
+    if (cameras[:, 3] != [0, 0, 0, 1]).any() or not np.abs(cameras).max() <= 1000:
+        return "the last row is 0, 0, 0, 1, and no entry is above 1000"
+    rotations = cameras[:, :3, :3]
+    lengths = np.abs(rotations.swapaxes(1, 2) @ rotations - np.eye(3)).max()
+    if lengths > 1e-12 or (np.linalg.det(rotations) < 0).any():
+        return "the first three rows and columns are a rotation matrix"
+    return ""
+
+
+def _shifted(rotation, translation):
+    camera = rotation.copy()
+    camera[:3, 3] = translation
+    return camera[None]
+
+
+_QUARTER = np.diag([1.0, -1.0, 1.0, 1.0])[[1, 0, 2, 3]]
+
+TRANSLATION = Exercise(
+    name="rotated-values-7",
+    title="Find the input: a camera",
+    kind="find the input",
+    minutes=10,
+    lines=3,
+    statement=r"""
+`colleagues_inverses` should do what exercise rotated-values-5 asks for.
+Her tests are a camera that is only translated, one that is only rotated, and one that is rotated by a quarter turn about the direction of its translation; all pass.
+Find cameras for which it is wrong.
+The smallest are those with the fewest entries that differ from the identity matrix, counted over all cameras.
+What do her tests have in common?
+""",
+    hint=r"""
+The translation of the inverse is $-R^\top t$: when is it $-t$?
+Which rotation differs from the identity matrix in the fewest entries?
+""",
+    cases=((),),
+    solution=cameras_with_wrong_inverses,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_inverses,
+        right=inverse_cameras,
+        tested=(
+            (_shifted(np.eye(4), [1.0, 2.0, 3.0]),),
+            (_shifted(_QUARTER, [0.0, 0.0, 0.0]),),
+            (_shifted(_QUARTER, [0.0, 0.0, 2.0]),),
+        ),
+        refusal=_refused_cameras,
+        size=lambda cameras: int((cameras != np.eye(4)).sum()),
+        size_of="number of entries that differ",
+    ),
+    explanation=r"""
+In all her tests $R^\top t = t$: there is no rotation, no translation, or the translation lies on the axis of the rotation.
+A rotation other than the identity differs from it in two entries or more, and half turns about a coordinate axis differ in two; with one number of a translation across the axis these are three.
+For $R = \mathrm{diag}(-1, -1, 1)$ and $t = (1, 0, 0)$ right is $-R^\top t = (1, 0, 0)$, by {prf:ref}`the theorem on poses <thm-gta>`, and hers is $(-1, 0, 0)$.
+The product of a camera and its inverse should be the identity for *random* cameras: that test has no blind spot.
+""",
 )
 
 
@@ -933,5 +1121,5 @@ Positions $i$ of queries and $j$ of keys count from 0.
 A camera's matrix maps the world to the camera.
 Neighboring features $2p$ and $2p + 1$ are pair $p$.
 """,
-    exercises=(INVERSE, FARTHEST, ROTATED, SCORES, INVERSES, POSES),
+    exercises=(INVERSE, FARTHEST, ROTATED, SCORES, INVERSES, POSES, TRANSLATION),
 )

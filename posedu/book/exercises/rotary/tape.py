@@ -5,7 +5,15 @@ import sympy as sp
 import torch
 from torch.nn import functional
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # tape-1: growth of the first token's block
 
@@ -30,9 +38,9 @@ GROWTH = Exercise(
     statement=r"""
 On paper: one head, $C = (c)$, a causal mask, and an MLP update of 0.
 $\Phi^\top \Phi$ is the product of the first token's block with itself.
-By which factor is it larger after `n` layers than in the first layer?
+By which factor is it larger after `n` layers have updated the block than before the first update?
 Return a SymPy expression of `c` and `n`.
-How many layers double it at $c = 0.1$?
+After how many layers has it doubled at $c = 0.1$?
 """,
     hint=r"""
 The first token looks only at itself.
@@ -109,6 +117,15 @@ What does a layer add to its block?
             "In the first layer the factor is 1",
             lambda answer, c, n: sp.simplify(answer(sp.Rational(1, 3), 0) - 1) == 0,
         ),
+    ),
+    explanation=r"""
+The first token sees only itself, so its attention output is its own block, and each layer adds $c$ times this block: $\Phi$ becomes $(1 + c)\,\Phi$.
+After $n$ layers the block is $(1 + c)^n$ times as long, as {prf:ref}`the theorem on growth <thm-tape-growth>` says, and its product with itself $(1 + c)^{2n}$ times as large.
+At $c = 0.1$ this is 1.77 after three layers and 2.14 after four: four layers double it.
+""",
+    prediction=Prediction(
+        "After how many layers has the product at least doubled at $c = 0.1$?",
+        lambda: next(n for n in range(99) if growth(0.1, n) >= 2),
     ),
 )
 
@@ -209,6 +226,12 @@ Write both products as sums.
             lambda answer, u, v: sp.simplify(answer(_U, _U)) == 0,
         ),
     ),
+    level="optional",
+    explanation=r"""
+$\cos x \cos y = \tfrac12 \bigl(\cos(x - y) + \cos(x + y)\bigr)$ and $\sin x \sin y = \tfrac12 \bigl(\cos(x - y) - \cos(x + y)\bigr)$ with $x = \omega i$ and $y = \omega j$.
+So $\alpha = (u^2 + v^2)/2$ and $\beta = (u^2 - v^2)/2$.
+The score is relative only if $\beta = 0$, that is $u = \pm v$: cosine and sine need the same factor up to its sign, {prf:ref}`the smallest counter-example <thm-tape-uneven>`.
+""",
 )
 
 
@@ -380,6 +403,14 @@ Every summed letter stands in both factors.
             _attention_update_with(of_weights="hij,jgp->igp"),
         ),
         Misconception(
+            "The receiving head's weights",
+            "Head g's output is made with the weights of g. Your sum over keys takes "
+            "the weights of the head that is updated.",
+            lambda weights, z, mixing: (
+                z + np.einsum("hij,hg,jgp->ihp", weights, mixing, z)
+            ),
+        ),
+        Misconception(
             "Mean output of all heads added",
             "C holds the factor of each head for each head.",
             lambda weights, z, mixing: (
@@ -396,6 +427,11 @@ Every summed letter stands in both factors.
             ),
         ),
     ),
+    explanation=r"""
+Each head sums over keys with its own weights, `"hij,jhp->ihp"`: $h$ stands in the weights and in the positions.
+The sum over the giving heads is `"hg,igp->ihp"`, and the letter that must not be left out is $g$ in its second factor: with `"hg,ihp->ihp"` einsum sums the rows of $C$ by themselves, raises no error, and no head receives anything from another.
+The update is a linear combination of positions, so it is {prf:ref}`equivariant <thm-tape-equivariance>`.
+""",
 )
 
 
@@ -570,6 +606,11 @@ Its values are real, one for each token and channel.
             ),
         ),
     ),
+    explanation=r"""
+The equivariance would be lost: the channels are positions, which rotate when all tokens are shifted, and a SiLU of rotated numbers is not the rotated SiLU.
+The gates are made from the content $y_i$ alone, so a shift does not change them, and multiplying positions by real numbers commutes with a rotation.
+This is {prf:ref}`the theorem on equivariance <thm-tape-equivariance>`; with it {prf:ref}`scores depend on distances alone <thm-tape-relative>`.
+""",
 )
 
 
@@ -742,6 +783,11 @@ First append its block to the cached ones.
             ),
         ),
     ),
+    explanation=r"""
+`new` is appended to the cache of this layer, and the block that is returned goes to the next layer, which appends it to its own cache: every layer has a cache of blocks, next to its keys and values.
+The softmax runs over the cached tokens and the token itself, whose block is the last of them.
+Earlier blocks never change, because under a causal mask {prf:ref}`the update of a token <def-tape-box>` uses this token and earlier ones only.
+""",
 )
 
 
@@ -823,6 +869,7 @@ Four lines are enough: the frequencies, all positions, the last token's new posi
         (200, 50, 5.0),
         (5, 1, 2.0),
         (16, 1, 1.5),
+        (12, 0, 0.8),
     ),
     solution=attended_token,
     misconceptions=(
@@ -916,6 +963,77 @@ Four lines are enough: the frequencies, all positions, the last token's new posi
         ),
     ),
     tolerance=0.0,
+    explanation=r"""
+The new position is a sum of two, and the score of a key is the sum of what it would have with each.
+A head that looks one position ahead finds the token after `source` once `amount` is large enough: from about 0.6 on with 8 tokens and source 2, 1.15 with 24 tokens and source 5, 1.5 with 1000 tokens and source 300.
+For a smaller amount the token's own position wins, and the head looks at its neighbors; with source 21 of 24 tokens both agree, and any amount is enough.
+So a trained $C$ of moderate size lets a head look *relative to a token that another head has found*, {prf:ref}`the definition of TAPE <def-tape-box>` put to use.
+""",
+)
+
+
+# tape-7: a position that is replaced, not added
+
+
+def colleagues_token(tokens, source, amount):
+    """Index of the key with the largest score after the update of the last token."""
+    omega = 10000.0 ** (-np.arange(16) / 16)
+    z = np.exp(1j * omega * np.arange(tokens)[:, None])
+    moved = amount * z[source]
+    scores = (np.conj(moved * np.exp(1j * omega)) * z[:-1]).real.sum(-1)
+    return int(scores.argmax())
+
+
+def text_with_wrong_token():
+    """Return the smallest text for which `colleagues_token` is wrong.
+
+    The answer is (tokens, source, amount), all of them whole numbers.
+    """
+    return 4, 0, 1
+
+
+def _refused_text(tokens, source, amount):
+    if any(type(n) is not int for n in (tokens, source, amount)):
+        return "all three are whole numbers"
+    if not 2 <= tokens <= 1000 or not 0 <= source < tokens - 1:
+        return "there are 2 to 1000 tokens, and source is one of them but the last"
+    return "" if 1 <= amount <= 20 else "amount is between 1 and 20"
+
+
+SOURCE = Exercise(
+    name="tape-7",
+    title="Find the input: a small amount",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_token` should do what exercise tape-6 asks for.
+Her tests have the amount 20, with 8 tokens and source 2, 24 tokens and source 5, and 24 tokens and source 21; all pass.
+Find `tokens`, `source` and `amount`, a whole number from 1 to 20, for which it is wrong.
+The smallest input is the one with the fewest tokens.
+What does her result never depend on?
+""",
+    hint=r"""
+Compare her line for the new position with the statement of tape-6, and try small amounts.
+""",
+    cases=((),),
+    solution=text_with_wrong_token,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_token,
+        right=attended_token,
+        tested=((8, 2, 20), (24, 5, 20), (24, 21, 20)),
+        refusal=_refused_text,
+        size=lambda tokens, source, amount: tokens,
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+On the amount: she replaces the token's own position by a multiple of the source's, and a positive factor does not change which score is largest.
+TAPE adds, as {prf:ref}`its definition <def-tape-box>` says, and with a small amount the own position counts: with 4 tokens, source 0 and amount 1 right is token 2, and hers is token 1.
+With 2 or 3 tokens both agree for every amount from 1 to 20.
+Her tests are all at one end of the range of amounts, where the term that she forgot is too small to matter.
+""",
+    tolerance=0.0,
 )
 
 
@@ -926,5 +1044,5 @@ Everywhere $i$ is the query's token and $j$ the key's, counted from 0.
 A position is a block for each head and pair, written as the complex number $c + \mathrm i s$ or as the two numbers $c$ and $s$.
 In the first layer it is $e^{\mathrm i \omega_p i}$.
 """,
-    exercises=(GROWTH, SUM, ATTENTION, MLP, STEP, ATTENDED),
+    exercises=(GROWTH, SUM, ATTENTION, MLP, STEP, ATTENDED, SOURCE),
 )

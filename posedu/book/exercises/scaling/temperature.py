@@ -4,7 +4,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 
 # temperature-1: the temperature that keeps a weight
 
@@ -111,6 +119,12 @@ What are the odds of the key against all others together?
             ),
         ),
     ),
+    explanation=r"""
+The odds of the key against all the others together are $e^{\tau g} : (n - 1)$, with $g$ for the gap, and a weight $a$ has the odds $a : (1 - a)$.
+So $\tau g = \log(n - 1) + \log \frac{a}{1 - a}$; divide by $g$.
+When $n$ doubles, $\tau$ grows by $\log \frac{2n - 1}{n - 1} / g$, for large $n$ by $\log 2 / g$, whatever the length was: it grows with the logarithm of the number of keys.
+{prf:ref}`The theorem on the least growth of a temperature <thm-temperature-needed>` says that no smaller temperature is enough when scores lie within $g$ of each other.
+""",
 )
 
 
@@ -118,7 +132,7 @@ What are the odds of the key against all others together?
 
 
 def first_step(length, counts):
-    """Return the first position whose attention temperature is above 1, an int.
+    """Return the first position whose attention temperature is above 1.
 
     ``length`` is L in the temperature 1 + α log(1 + ⌊n/L⌋). ``counts`` says what n is
     at position i: the number of tokens, i + 1 ("tokens", Llama 4), or i itself
@@ -131,14 +145,13 @@ FIRST = Exercise(
     name="temperature-2",
     title="Where the first step is",
     kind="by hand",
-    minutes=6,
+    minutes=4,
     lines=1,
     statement=r"""
 Positions $i$ count from 0.
 The temperature is $1 + \alpha \log(1 + \lfloor n/L \rfloor)$ with $\alpha > 0$, where $n = i + 1$ if `counts` is `"tokens"` (Llama 4), and $n = i$ if it is `"positions"` (Ministral 3).
 Which is the first position whose temperature is above 1?
 `length` is $L$.
-Return an `int`.
 """,
     hint=r"""
 From which $n$ on is the floor 1?
@@ -195,6 +208,12 @@ From which $n$ on is the floor 1?
         ),
     ),
     tolerance=0.0,
+    level="optional",
+    explanation=r"""
+The temperature is above 1 where the floor is at least 1, that is from $n = L$ on.
+If $n = i + 1$, this is the position $L - 1$; if $n = i$, the position $L$.
+The two models differ at one token of each step, and {ref}`a port that takes the wrong count <err-scaling-first>` passes every test on shorter texts.
+""",
 )
 
 
@@ -253,7 +272,7 @@ FORMULAS = Exercise(
     statement=r"""
 `n` is an array of numbers of keys, positive integers, and $x = n/L$ with $L$ = `length`.
 Return the temperatures, a float64 array of the same shape: $1 + \alpha \log(1 + \lfloor x \rfloor)$ for `growth="steps"`, $1 + \alpha \log \max(1, x)$ for `"floor"` and $(1 + x)^\alpha$ for `"power"`.
-Then order the three by size.
+Which of the three is the smallest at a given $x$, and which the largest?
 """,
     hint=r"""
 Where does the 1 stand inside the logarithm or the power, and where outside?
@@ -329,6 +348,13 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
             _logarithm(np.log10),
         ),
         Misconception(
+            "n/L rounded down in every formula",
+            'Only "steps" rounds n/L down. `//` does so everywhere.',
+            lambda n, growth, alpha, length: temperatures(
+                length * (n // length), growth, alpha, length
+            ),
+        ),
+        Misconception(
             "1 outside forgotten",
             "Where nothing grows yet, the temperature is 1, not 0.",
             _formulas(
@@ -345,6 +371,11 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
             ),
         ),
     ),
+    explanation=r"""
+For the same $\alpha$ and $x$ the order is `"floor"` ≤ `"steps"` ≤ `"power"`, by {prf:ref}`the theorem on the shipped formulas <thm-temperature-shipped>`.
+The first two differ by $\alpha \log 2$ at most, and only the power is above 1 from the first key on.
+So a model trained with one of them and run with another has slightly other scores everywhere, and no error message.
+""",
 )
 
 
@@ -414,7 +445,7 @@ In a layer `("chunks", c)` it sees the keys of its own chunk of `c` tokens, up t
 In a global-attention layer, `("full", 0)`, it sees all keys up to its own.
 On how many tokens can the output at each of `tokens` positions depend, with suitable weights?
 Return an array of integers.
-Predict first: three windows of 4; three chunks of 4; one of each and one global-attention layer.
+What is the largest of these integers for three windows of 4, for three chunks of 4, and for a window, chunks and a global-attention layer?
 """,
     hint=r"""
 A boolean matrix says which tokens each output depends on.
@@ -548,6 +579,16 @@ Multiply it from the left by the mask of the next layer.
         ),
     ),
     tolerance=0.0,
+    explanation=r"""
+Three windows of 4 see 10 tokens: each layer adds the 3 older keys of its window, and the token itself is counted once.
+Three layers of chunks of 4 see 4 tokens, as one does, since no layer looks out of the chunk.
+With a global-attention layer anywhere in the stack every output depends on all tokens up to its own.
+This is {prf:ref}`the theorem on the reach of a stack <thm-temperature-reach>`; with windows and chunks mixed the order of the layers matters, too.
+""",
+    prediction=Prediction(
+        "Three layers have windows of 4. On how many tokens can the last of 16 outputs depend?",
+        lambda: int(tokens_seen([("window", 4)] * 3, 16)[-1]),
+    ),
 )
 
 
@@ -700,6 +741,13 @@ Which axis of `q` is that?
             lambda q, at, a, n: q + _tau(at + 1, a, n),
         ),
         Misconception(
+            "The logarithm to base 2",
+            "Logarithms are natural.",
+            lambda q, positions, alpha, length: scale_queries(
+                q, positions, alpha / np.log(2), length
+            ),
+        ),
+        Misconception(
             "1 inside forgotten",
             "At L the floor of n/L is 1, and 1 is added to it: the first step is "
             "there.",
@@ -719,6 +767,12 @@ Which axis of `q` is that?
             ),
         ),
     ),
+    explanation=r"""
+The temperature belongs to the query: its $n$ is the number of keys that this query sees, and each key is seen by many queries.
+A factor of the keys would be the same for all of them, and the keys in a cache were written when the text was shorter.
+Multiplied to the query, it multiplies the whole row of scores, before a rotation or after it, and nothing in the cache goes stale.
+With a cache the first query of a call is not token 1, so count from `positions`.
+""",
 )
 
 
@@ -777,8 +831,8 @@ ENTROPY = Exercise(
 Each row of `scores`, `[rows, keys]`, belongs to one query.
 Return the entropy of its weights at the temperature `tau`, in nats: `[rows]`, float64, finite also where weights underflow to 0 or scores are in the thousands.
 Then draw 20 rows of normal scores for $n$ = 64, 1024 and 16,384 and print the mean at $\tau = 1$ and at $\tau = \sqrt{1 + 2 \log(n/64)}$.
-At which of the two does the entropy stay the same?
-And does it at either, if all scores are equal?
+By how much does the entropy grow at each of the two?
+And if all scores are equal?
 """,
     hint=r"""
 A weight may underflow to 0, and 0 log 0 is NaN for a computer.
@@ -865,6 +919,85 @@ Write the entropy with the logarithm of the sum.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+At $\tau = 1$ the mean grows from 3.7 to 9.2 nats, as $\log n$ does.
+At the second temperature it grows to 4.6 only: {prf:ref}`the theorem on the entropy of random scores <thm-temperature-normal>` makes this temperature keep the entropy in the limit of many keys and a fixed ratio of lengths, and 64 keys are not many.
+If all scores are equal, the entropy is $\log n$ at every temperature: {ref}`equal scores stay equal when they are multiplied <err-scaling-equal>`.
+In code, $\log Z - \sum a\,\ell$ with the shifted logits $\ell$ and their sum $Z$ needs no logarithm of a weight, so a weight of 0 does no harm.
+""",
+)
+
+
+# temperature-7: the order of the layers
+
+
+def colleagues_seen(layers, tokens):
+    """Return on how many tokens each output can depend, as a colleague computes it."""
+    seen = np.eye(tokens, dtype=bool)
+    query, key = np.indices((tokens, tokens))
+    for kind, size in layers:
+        allowed = key <= query
+        if kind == "window":
+            allowed = allowed & (query - key < size)
+        if kind == "chunks":
+            allowed = allowed & (query // size == key // size)
+        seen = seen @ allowed
+    return seen.sum(axis=1)
+
+
+def layers_that_differ():
+    """Return `(layers, tokens)`, few tokens with a wrong `colleagues_seen`."""
+    return [("window", 2), ("chunks", 2)], 3
+
+
+LAYER_ORDER = Exercise(
+    name="temperature-7",
+    title="Find the input: the order of the layers",
+    kind="find the input",
+    minutes=8,
+    lines=1,
+    statement=r"""
+`colleagues_seen` should do what exercise temperature-4 asks for.
+Her tests are two windows of 3 and 2, chunks of 3 twice, and chunks of 4 before a global-attention layer, each for 9 tokens; they pass.
+Return `(layers, tokens)` with as few tokens as possible for which it is wrong, with at most four layers.
+Which stacks of layers give the same result in both orders?
+""",
+    hint=r"""
+Layers of which two kinds must the stack contain?
+Does a token see more if the chunk or the window comes last?
+""",
+    cases=((),),
+    solution=layers_that_differ,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_seen,
+        right=tokens_seen,
+        tested=(
+            ([("window", 3), ("window", 2)], 9),
+            ([("chunks", 3), ("chunks", 3)], 9),
+            ([("chunks", 4), ("full", 0)], 9),
+        ),
+        refusal=lambda layers, tokens: (
+            ""
+            if type(tokens) is int
+            and 0 < tokens <= 50
+            and 0 < len(layers) <= 4
+            and all(
+                kind == "full" or (kind in ("window", "chunks") and size >= 1)
+                for kind, size in layers
+            )
+            else "layers has 1 to 4 pairs, and tokens is an integer up to 50"
+        ),
+        size=lambda layers, tokens: tokens,
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+She multiplies the mask of the next layer from the right, which puts the layers in reverse order.
+Windows among themselves commute, chunks of one size do, and a global-attention layer sees everything wherever it stands; a window and chunks do not commute.
+With 3 tokens, a window of 2 and then chunks of 2, token 2 is alone in its chunk and sees 2 tokens through the window; in the reverse order its window reaches token 1, which has seen token 0 as well.
+With 2 tokens every layer sees either the token alone or everything, and these commute.
+""",
 )
 
 
@@ -875,5 +1008,13 @@ Positions $i$ count from 0.
 A temperature $\tau$ multiplies scores, so that a larger one is sharper; logarithms are natural.
 A window $w$ has the offsets $0, \dots, w - 1$.
 """,
-    exercises=(TEMPERATURE, FIRST, FORMULAS, TOKENS_SEEN, SCALE_QUERIES, ENTROPY),
+    exercises=(
+        TEMPERATURE,
+        FIRST,
+        FORMULAS,
+        TOKENS_SEEN,
+        SCALE_QUERIES,
+        ENTROPY,
+        LAYER_ORDER,
+    ),
 )

@@ -6,7 +6,15 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import (
+    Exercise,
+    Hunt,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
 from posedu.numpy.stickbreaking import break_stick
 
 # stickbreaking-1: the pieces of a stick
@@ -161,6 +169,12 @@ How much of the stick is left for the key of $b$?
             lambda answer, a, b, c: sp.expand(sum(answer(a, b, c)) - 1) == 0,
         ),
     ),
+    explanation=r"""
+The key of $c$ is next to the query and takes $c$ of the whole stick; $1 - c$ is left.
+The key of $b$ takes $b\,(1 - c)$, and $(1 - b)(1 - c)$ is left; the oldest takes $a\,(1 - b)(1 - c)$.
+The rest is $(1 - a)(1 - b)(1 - c)$.
+The four sum to 1 for any fractions, by {prf:ref}`the theorem that the products telescope <thm-stick-telescope>`; without the rest they do not.
+""",
 )
 
 
@@ -269,6 +283,13 @@ Set it equal to $e^{-m}$ and solve for $z$.
             ),
         ),
     ),
+    level="optional",
+    explanation=r"""
+One more key leaves the share $1 - \sigma(z) = 1/(1 + e^z)$ of the stick, and this is the ratio of two neighboring weights.
+Set it to $e^{-m}$: then $1 + e^z = e^m$ and $z = \log(e^m - 1)$.
+It is less than $m$ for every slope, since $e^m - 1 < e^m$, and for small $m$ far less, about $\log m$.
+{prf:ref}`The theorem on constant logits <thm-stick-geometric>` reads it the other way: the slope is $\operatorname{softplus}(z)$.
+""",
 )
 
 
@@ -531,6 +552,11 @@ Then check with one row: which key's weight is a plain $\sigma$?
             ),
         ),
     ),
+    explanation=r"""
+With the letters exchanged it is $A_{ij} = \sigma(z_{ij}) \prod_{j < k < i} (1 - \sigma(z_{ik}))$: $i$ is the query, and the product runs over the keys between the two.
+The bounds are exchanged as well; whoever changes only the first factor gets an empty product, {ref}`the mistake that the chapter shows <err-stick-letters>`.
+The nearest key, $j = i - 1$, has a plain $\sigma(z_{i,i-1})$ as its weight.
+""",
 )
 
 
@@ -668,6 +694,11 @@ $\log(1 - \sigma(z))$ is minus a function with a name, which `np.logaddexp(0, z)
         ),
     ),
     tolerance=1e-28,
+    explanation=r"""
+$\log(1 - \sigma(z)) = -\log(1 + e^z) = -\operatorname{softplus}(z)$, so the remainder is the exponential of minus a sum of softpluses.
+For the logit 40 it is $e^{-40} \approx 4 \cdot 10^{-18}$, with all its digits.
+As a difference, $1 - \sum_j A_j$, it would be 0 or noise: numbers just below 1 are $10^{-16}$ apart in float64, as {ref}`the chapter shows <err-stick-remainder>`.
+""",
 )
 
 
@@ -718,7 +749,7 @@ ROW = Exercise(
     name="stickbreaking-5",
     title="Sixteen thousand keys of small weight",
     kind="PyTorch",
-    minutes=12,
+    minutes=15,
     lines=3,
     statement=r"""
 Return the weights of one row of float32 logits `z`, `[keys]`, oldest first, where every key of the row may be attended.
@@ -868,6 +899,13 @@ For softplus take the larger of $z$ and 0 out of the logarithm.
         ),
     ),
     tolerance=2e-5,
+    level="hard",
+    explanation=r"""
+Together they take about $6.8 \cdot 10^{-4}$ of the stick: each takes $\sigma(-17) \approx 4.1 \cdot 10^{-8}$, and there are 16,384.
+One such weight is below the distance from 1 to the next float32, so `log(1 + exp(z))` gives 0 and the cost of all of them is lost; `log1p` keeps it.
+For large logits `exp(z)` overflows, and for $z = 100$ the weights become 0: take $\max(z, 0)$ out of the logarithm first.
+{ref}`The chapter has the formula that is written without care <err-stick-log>`, and {prf:ref}`the theorem on the rounding of a row <thm-stick-row>` bounds what is left.
+""",
 )
 
 
@@ -1163,6 +1201,11 @@ Is the mask `tril(0)` or `tril(-1)`?
             ),
         ),
     ),
+    explanation=r"""
+Without its own key the first token has no key at all: the whole stick is remainder, which is dropped, and the output is 0.
+With `attend_current` its own key breaks off $\sigma(z_{00})$ of the stick, so the output is $\sigma(z_{00})\, v_0$, and not $v_0$ as after a softmax over one key.
+The weights of a row sum to 1 minus the remainder, by {prf:ref}`the theorem that the products telescope <thm-stick-telescope>`.
+""",
 )
 
 
@@ -1202,9 +1245,9 @@ STOP = Exercise(
     statement=r"""
 A query looks at its keys from the nearest on and may stop as soon as at most `share` < 1 of the stick is left.
 `z` are the row's logits, oldest first.
-Return the number of keys that it must look at, as an `int`; all of them, if even then more is left.
-Predict before you run: how many are needed for logits of 0 and a share of 0.001?
-And for logits of $-8$ and a share of one half?
+Return the number of keys that it must look at; all of them, if even then more is left.
+How many are needed for logits of 0 and a share of 0.001?
+And for logits of $-8$ and a share of one half, in a long text?
 """,
     hint=r"""
 `np.logaddexp(0, z[::-1]).cumsum()` is minus the logarithm of the stick after each key.
@@ -1324,6 +1367,147 @@ Count the keys after which the stick is still too long.
             lambda answer, z, share: answer(z + 3, share) <= answer(z, share),
         ),
     ),
+    explanation=r"""
+For logits of 0 each key leaves half of the stick, and $2^{-10} < 0.001 < 2^{-9}$: 10 keys are enough.
+For logits of $-8$ each key takes about $e^{-8}$ of the stick, and half of it is left only after $\log 2 / \operatorname{softplus}(-8) \approx 2067$ keys; a query with fewer keys looks at all of them.
+The keys that are not looked at have together at most the weight `share`, so {prf:ref}`the theorem on stopping early <thm-stick-stop>` bounds the error of the output.
+""",
+    prediction=Prediction(
+        "For logits of $-8$ and a share of one half, how many keys must a query look at, if it has 5000?",
+        lambda: keys_needed(np.full(5000, -8.0), 0.5),
+        near=0.1,
+    ),
+)
+
+
+# stickbreaking-8: the first logit that overflows
+
+
+def colleagues_row(z):
+    """Return one query's stick-breaking weights of float32 logits, by a colleague."""
+    newest_first = z.flip(0)
+    softplus = torch.log(1 + torch.exp(newest_first))
+    logs = newest_first - softplus.cumsum(0)
+    return logs.exp().flip(0)
+
+
+def logit_that_overflows():
+    """Return a float32 tensor of one whole logit: wrong for `colleagues_row`."""
+    return torch.tensor([89.0])
+
+
+SOFTPLUS = Exercise(
+    name="stickbreaking-8",
+    title="Find the input: softplus",
+    kind="find the input",
+    minutes=6,
+    lines=1,
+    statement=r"""
+`colleagues_row` should do what exercise stickbreaking-5 asks for.
+Her tests are rows of a single key with the logits $-6$, 0 and 6; they pass.
+Return a row of a single key, a float32 tensor `[1]` of a whole number, with the smallest absolute logit for which her weight is wrong.
+From which logit on would it be wrong in float64?
+""",
+    hint=r"""
+Which is the largest number of float32, and which exponential is the first above it?
+`torch.finfo` knows the former.
+""",
+    cases=((),),
+    solution=logit_that_overflows,
+    misconceptions=(),
+    tolerance=2e-5,
+    hunt=Hunt(
+        wrong=colleagues_row,
+        right=row_weights,
+        tested=(
+            (torch.tensor([-6.0]),),
+            (torch.tensor([0.0]),),
+            (torch.tensor([6.0]),),
+        ),
+        refusal=lambda z: (
+            ""
+            if z.dtype == torch.float32
+            and z.layout == torch.strided
+            and z.shape == (1,)
+            and z.abs().item() in range(1001)
+            else "z is a float32 tensor of one whole number, at most 1000 in size"
+        ),
+        size=lambda z: int(z.abs().item()),
+        size_of="absolute logit",
+    ),
+    explanation=r"""
+The largest float32 is about $3.4 \cdot 10^{38}$: $e^{88}$ is below it and $e^{89}$ above, so her softplus of 89 is infinite, and the weight 0 in place of almost 1.
+In float64 the exponential overflows from the logit 710 on.
+On the negative side a single key shows no mistake: $\log(1 + e^z)$ loses the digits of numbers that are far below the tolerance; it takes thousands of keys to see it.
+{ref}`The chapter has this formula among the mistakes <err-stick-log>`: a test of an exponential needs a logit near the end of its range.
+""",
+)
+
+
+# stickbreaking-9: which end of the row is near
+
+
+def colleagues_count(z, share):
+    """Return the number of keys until at most ``share`` is left, by a colleague."""
+    left = 1.0
+    for number, logit in enumerate(z, start=1):
+        left /= 1 + np.exp(logit)
+        if left <= share:
+            return number
+    return len(z)
+
+
+def row_that_differs():
+    """Return `(z, share)`, few keys with a wrong `colleagues_count`."""
+    return np.array([9, -9]), 0.5
+
+
+NEAREST = Exercise(
+    name="stickbreaking-9",
+    title="Find the input: the nearest key",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    statement=r"""
+`colleagues_count` should do what exercise stickbreaking-7 asks for.
+Her tests are 20 logits of 0 with the share 0.001, the logits 2, −1, 2 with the share 0.2, and a single logit of −8; they pass.
+Return `(z, share)` with as few keys as possible for which it is wrong; `z` is an array of integers between −20 and 20, and `share` is above 0 and below 1.
+Which rows can never show the mistake?
+""",
+    hint=r"""
+Where does a row begin, and from where does a query look?
+""",
+    cases=((),),
+    solution=row_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_count,
+        right=keys_needed,
+        tested=(
+            (np.zeros(20, dtype=int), 0.001),
+            (np.array([2, -1, 2]), 0.2),
+            (np.array([-8]), 0.5),
+        ),
+        refusal=lambda z, share: (
+            ""
+            if z.ndim == 1
+            and z.dtype.kind == "i"
+            and 0 < len(z) <= 100
+            and abs(z).max() < 20
+            and 0 < share < 1
+            else "z is an array of integers between −20 and 20, and share is above 0 "
+            "and below 1"
+        ),
+        size=lambda z, share: len(z),
+        size_of="number of keys",
+    ),
+    explanation=r"""
+She breaks the stick from the oldest key on; rows are stored oldest first, and the query looks from the nearest on.
+With the logits 9 and −9 and the share ½ she stops after one key, but the nearest key takes almost nothing, and 2 keys are needed.
+A row that is the same forwards and backwards cannot show the mistake, and hers were all of this kind; a single key is as well, so two keys are the fewest.
+{ref}`The chapter has the reversed stick among the mistakes <err-stick-reversed>`.
+""",
+    level="optional",
 )
 
 
@@ -1333,5 +1517,5 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j$ the key, counted from 0; rows of keys are stored oldest first.
 $z_{ij}$ are logits, $\beta_{ij} = \sigma(z_{ij})$ fractions, $\operatorname{softplus}(z) = \log(1 + e^z)$.
 """,
-    exercises=(PIECES, SLOPE, LETTERS, REMAINDER, ROW, ATTEND, STOP),
+    exercises=(PIECES, SLOPE, LETTERS, REMAINDER, ROW, ATTEND, STOP, SOFTPLUS, NEAREST),
 )
