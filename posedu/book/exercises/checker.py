@@ -236,7 +236,7 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
         if complaint == OPEN:
             return "open", OPEN
         try:
-            with time_limit(LONGEST):
+            with time_limit(_longest()):
                 complaint = complaint or hunt.complaint(exercise, found)
         except TooLongError:
             complaint = (
@@ -258,7 +258,7 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
             return "wrong", f"{complaint}{_input_line(exercise, case)}"
     pairs = zip(given, wanted, strict=True)
     try:
-        with time_limit(LONGEST):
+        with time_limit(_longest()):
             is_right = [equal(got, want, exercise.tolerance) for got, want in pairs]
     except TooLongError:
         return "wrong", (
@@ -277,6 +277,11 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
     return "wrong", f"{fault}\n{shown}"
 
 
+def _longest() -> float:
+    """Return the seconds of one call; far more in strict mode, on busy machines."""
+    return 120 if os.environ.get(STRICT) == "1" else LONGEST
+
+
 def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
     """Call a learner's answer; return a pair of its result and a complaint.
 
@@ -286,7 +291,7 @@ def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
     """
     arguments = copy.deepcopy(case)
     try:
-        with time_limit(LONGEST):
+        with time_limit(_longest()):
             result = answer(*arguments)
     except TooLongError:
         return None, (
@@ -431,7 +436,7 @@ def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tupl
         return result
 
     try:
-        with time_limit(LONGEST):
+        with time_limit(_longest()):
             return bool(rule.holds(recorded, *copy.deepcopy(case))), calls
     except (Exception, SystemExit, TooLongError):
         return False, calls  # outside the cases an answer may do anything
