@@ -787,7 +787,8 @@ def test_sympy_refuses_bad_input_itself(name, unchecked):
 def test_heads_after_tokens_are_named_as_such(call):
     q = torch.randn(2, 7, HEADS, D)  # [batch, tokens, heads, d]
     rope = RoPE(D, layout="half")
-    with pytest.raises(ValueError, match=r"the axes are \[batch, heads, tokens, d\]"):
-        call(q, q, q, rope, positions=range(7))
+    for positions in (range(7), torch.arange(7).expand(2, -1)):
+        with pytest.raises(ValueError, match=r"the axes are \[batch, heads, tokens, d"):
+            call(q, q, q, rope, positions=positions)
     with pytest.raises(ValueError, match=r"got shape \[5\]$"):
         call(q, q, q, rope, positions=range(5))

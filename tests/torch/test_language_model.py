@@ -283,7 +283,8 @@ def test_a_second_graph_serves_texts_of_every_other_length(monkeypatch):
 @pytest.mark.parametrize("window", [1, 2, 6, 8, 30, [3, None]])
 @pytest.mark.parametrize("kv_heads", [1, 2])
 def test_steps_of_fixed_shape_keep_windows_and_groups(window, kv_heads, monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda step, fullgraph: step)
+    options = []
+    monkeypatch.setattr(torch, "compile", lambda step, **o: options.append(o) or step)
     model = model_of(rope(), window=window, kv_heads=kv_heads)
     logits = watched(model)
     at = torch.randn(2, 12, dtype=DOUBLE).cumsum(1)
@@ -291,6 +292,7 @@ def test_steps_of_fixed_shape_keep_windows_and_groups(window, kv_heads, monkeypa
         model.generate(prompt_of(), 8, positions=at, compiled=compiled)
     steps, of_fixed_shape = (torch.cat(part, 1) for part in (logits[:8], logits[8:]))
     torch.testing.assert_close(of_fixed_shape, steps, rtol=0, atol=ATOL)
+    assert options == [{"fullgraph": True}]  # a step that breaks is refused
 
 
 @pytest.mark.usefixtures("unchecked")

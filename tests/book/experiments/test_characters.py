@@ -159,7 +159,7 @@ def test_every_encoding_is_trained_and_tested_and_repeats(name):
 
 def test_of_one_seed_all_start_alike_but_for_the_encoding():
     common = {n: p for n, p in model_of("none").named_parameters()}
-    for name in ALL:
+    for name in {*ALL} - {"t5-drawn"}:
         own = dict(model_of(name).named_parameters())
         assert own.keys() >= common.keys()
         assert all(torch.equal(own[n], p) for n, p in common.items())

@@ -334,7 +334,8 @@ def test_relative_encodings_are_ahead_far_beyond_the_training_length(committed):
         return {name for name in others if absolute <= {*better[name]}}
 
     assert len(relative) == 7 and ahead(near) & relative == {"shaw", "transformer-xl"}
-    assert others - relative < ahead(near) and others - ahead(far) == {"rope"}
+    assert (others - relative) - ahead(near) == {"fire"}
+    assert others - ahead(far) == {"rope"}
 
 
 def test_a_clip_of_64_is_behind_three_shorter_ones_at_1024(committed):

@@ -154,9 +154,14 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs():
         for condition in [*(("rope", method) for method in TRIED["rope"]), cold]
     }
     assert min(lost, key=lost.get) == cold and 0.04 < lost[cold] < 0.06
+
+
+def test_what_the_summaries_of_the_chapters_say_of_the_needles():
     hidden = needles.Result.load(DATA / "needles-cpu.json")
-    found = {
-        condition: hidden.accuracy(*condition, 8).mean() for condition in (*lost, warm)
-    }
-    assert min(found[cold], found[warm]) > 0.98
-    assert 0.15 < found["rope", "none"] < 0.25
+    assert hidden.learned("rope").all() and not hidden.learned("windows-learned").any()
+    unchanged = hidden.accuracy("rope", "none", 8)
+    assert unchanged.max() < 1 / 3
+    learned = hidden.learned("windows")
+    assert 2 <= learned.sum() < len(learned)
+    home, far = (hidden.accuracy("windows", "none", f)[learned] for f in (1, 32))
+    assert abs(far - home).max() < 0.02

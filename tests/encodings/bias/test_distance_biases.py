@@ -108,6 +108,13 @@ def test_mpt_s_largest_exponent(heads, bias_max):
     np.testing.assert_allclose(of_offset, -expected, rtol=1e-15)
 
 
+def test_what_slopes_a_module_has_is_shown():
+    own = ALiBi(2, slopes=torch.tensor([0.5, 0.25]))
+    assert repr(own) == "ALiBi(2, slopes=[0.5, 0.25], sides='causal')"
+    rule = ALiBi(2, slopes="geometric", bias_max=4)
+    assert repr(rule) == "ALiBi(2, slopes='geometric', sides='causal', bias_max=4)"
+
+
 def falcon_slopes(heads, d):
     """Falcon-RW's in transformers 5.23.0: rounded to bf16, over √d with the scores."""
     slopes = torch.tensor(reference.alibi_slopes(heads, slopes="authors"))
@@ -602,6 +609,19 @@ BAD = [
         "bias_max is for slopes by a rule, got 4",
     ),
     (lambda: ALiBi(2, slopes="authors", bias_max=0), ValueError, "bias_max must be"),
+    *(
+        (
+            lambda face=face: face.alibi_slopes(2, slopes="authors", bias_max=0),
+            ValueError,
+            "bias_max must be",
+        )
+        for face in (reference, bias)
+    ),
+    (
+        lambda: reference.alibi(heads=3, slopes=np.ones(3), sides="one-sided"),
+        ValueError,
+        "heads must be a positive multiple of 2",
+    ),
     (
         lambda: reference.alibi(heads=2, slopes=np.ones(3)),
         ValueError,

@@ -14,6 +14,7 @@ from posedu.numpy import rotary
 from posedu.sympy import rotary as symbolic
 from posedu.torch import LieRE, MixedRoPE, RoPE, grid, rotate_blocks
 from posedu.torch.rotary import exponential, skew
+from posedu.torch.rotary import rotations as rotations_of_torch
 from support import bounds, compiling
 
 BLOCKS = (2, 3, 4, 5, 8)
@@ -848,3 +849,21 @@ def test_compiled_is_the_same(block):
 
 def test_repr_says_the_conventions():
     assert repr(LieRE(8, block=4, heads=2)) == "LieRE(8, block=4, axes=2, heads=2)"
+
+
+@pytest.mark.parametrize("heads", [(), (2,)])
+def test_the_norm_of_an_exponent_is_that_of_its_block(heads):
+    """Entries ±a of a 2 × 2 block have the norm a √2, however many blocks there are."""
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    generators = np.broadcast_to(turn, (*heads, 1, 5, 2, 2)).copy()
+    for share, is_taken in ((0.7, True), (0.72, False)):
+        at = np.full((*(1 for _ in heads), 3, 1), share * 2.0**29)
+        for rotations, of in (
+            (rotary.rotations, np.asarray),
+            (rotations_of_torch, torch.tensor),
+        ):
+            if is_taken:
+                assert rotations(of(at), of(generators)).shape == (*heads, 3, 5, 2, 2)
+                continue
+            with pytest.raises(ValueError, match="norms of exponents must be at most"):
+                rotations(of(at), of(generators))

@@ -616,3 +616,13 @@ def test_what_cannot_be_is_refused(case, unchecked):
     call, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_only_features_must_be_even():
+    """The reference takes any number of heads and tokens, and no odd d."""
+    options = dict(sections=(2, 1), order="sectioned", layout="half")
+    at = np.arange(6.0).reshape(3, 2)
+    x = np.random.default_rng(0).normal(size=(3, 8))
+    assert rotary.m_rope(x, at, **options).shape == x.shape
+    with pytest.raises(ValueError, match="d must be a positive multiple of 2, got 7"):
+        rotary.m_rope(np.ones((2, 3, 7)), at, **options)
