@@ -9,13 +9,14 @@ from torch import Tensor
 
 def as_real_tensor(
     name: str,
-    value: Tensor | np.ndarray | Sequence[object],
+    value: Tensor | np.ndarray | Sequence[object] | float,
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Return ``value`` as a dense, real tensor.
 
-    A tensor stays on its device; an array or a list becomes a tensor on the CPU.
+    A tensor stays on its device; an array, a list or a number becomes a tensor on the
+    CPU.
     ``name`` is the argument's name in error messages. ``dtype`` defaults to what
     :func:`torch.as_tensor` takes: the dtype of a tensor or an array, and PyTorch's
     default for a list of floats.

@@ -994,9 +994,9 @@ Which part of the field vanishes in each of her tests?
     ),
     explanation=r"""
 She has written the classical method, and the 3/8 rule is asked for; torchdiffeq names its 3/8 rule "rk4".
-On $h = A p$ both multiply $p$ by the same polynomial, the first terms of the exponential series, and on $h = t^3 b$ both are exact, so neither test can tell them apart.
+On $h = A p$ both multiply $p$ by the same polynomial, the first terms of the exponential series, and on $h = t^3 b$ both are exact, so neither test can distinguish them.
 $A$, $b$ and the step must therefore be nonzero, and $A = 1$, $b = 1$, $s = 1$ with $t = 0$ and $p = 0$ is already a case; its sum is 3.
-Both methods have order four, by {prf:ref}`the theorem on the tableaux <thm-floater-order>`, so a test of the order would not tell them apart either.
+Both methods have order four, by {prf:ref}`the theorem on the tableaux <thm-floater-order>`, so a test of the order would not distinguish them either.
 """,
 )
 

@@ -1544,7 +1544,7 @@ Find an array `x` of as few numbers as possible for which it is wrong.
 What does her function do in place of what it should do, and why is it right for 4 features?
 """,
     hint=r"""
-A reordering that is its own inverse cannot tell its two directions apart.
+For a reordering that is its own inverse both directions are the same.
 """,
     cases=((),),
     solution=vector_that_differs,
