@@ -1492,10 +1492,9 @@ With a wrong row the offsets are wrong, and {prf:ref}`scores depend on offsets a
 
 def colleagues_class_token(width, height):
     """Positions of a class token in the middle of an image, and of its patches."""
-    n = torch.arange(width * height)
-    at = torch.stack((n % width, n // width), -1)
-    middle = torch.tensor([[(width - 1) // 2, (height - 1) // 2]])
-    return torch.cat((middle, at)).double()
+    rows = [[x, y] for y in range(height) for x in range(width)]
+    middle = [(width - 1) // 2, (height - 1) // 2]
+    return torch.tensor([middle, *rows]).double()
 
 
 def image_with_wrong_middle():

@@ -826,7 +826,7 @@ For FoPE on tokens the spread is 0 for all queries and keys only if every pair i
 def colleagues_count(d, length):
     """Number of RoPE's frequencies that make a full turn in ``length`` steps."""
     turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d)]
-    return sum(t >= 1 for t in turns)
+    return len([turn for turn in turns if turn >= 1])
 
 
 def length_with_wrong_count():

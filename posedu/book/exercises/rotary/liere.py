@@ -1660,7 +1660,8 @@ def colleagues_rodrigues(a):
     s = np.abs(a).max()  # the angle
     if s == 0:
         return np.eye(3)
-    return np.eye(3) + np.sin(s) / s * a + (1 - np.cos(s)) / s**2 * a @ a
+    first, second = np.sin(s) / s, (1 - np.cos(s)) / s**2
+    return np.eye(3) + first * a + second * (a @ a)
 
 
 def generator_of_wrong_angle():

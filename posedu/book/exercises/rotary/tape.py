@@ -977,10 +977,10 @@ So a trained $C$ of moderate size lets a head look *relative to a token that ano
 
 def colleagues_token(tokens, source, amount):
     """Index of the key with the largest score after the update of the last token."""
-    omega = 10000.0 ** (-np.arange(16) / 16)
-    z = np.exp(1j * omega * np.arange(tokens)[:, None])
-    moved = amount * z[source]
-    scores = (np.conj(moved * np.exp(1j * omega)) * z[:-1]).real.sum(-1)
+    step = np.exp(1j * 10000.0 ** (-np.arange(16) / 16))
+    keys = step ** np.arange(tokens)[:, None]
+    query = amount * keys[source] * step
+    scores = (np.conj(query) * keys[:-1]).real.sum(-1)
     return int(scores.argmax())
 
 
