@@ -7,6 +7,7 @@ smallest failing input. No reply shows the solution.
 """
 
 from posedu.book.exercises.checker import check, predict, progress, sheet, sheets
+from posedu.book.exercises.learner import Entry, Progress
 from posedu.book.exercises.records import (
     Exercise,
     Hunt,
@@ -19,10 +20,12 @@ from posedu.book.exercises.records import (
 )
 
 __all__ = [
+    "Entry",
     "Exercise",
     "Hunt",
     "Misconception",
     "Prediction",
+    "Progress",
     "Property",
     "Repair",
     "Result",

@@ -463,7 +463,7 @@ Why does a short text not show the fault?
     explanation=r"""
 The fault is silent, because 10,000 is a sensible base of another model.
 Near offsets hardly show it: pairs $p$ with a small exponent $2p/d$ have nearly the same frequency with both bases, and slow pairs turn little in a short text with either.
-So compare frequencies with the file, not outputs with your expectation: {prf:ref}`every frequency but the first <def-frequencies>` depends on the base.
+So compare frequencies with the file, not outputs with your expectation: every frequency but the first depends on the base.
 """,
     repair=Repair(_broken_base_of, symptom_of_lost_base),
 )
