@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 import linecache
+import math
 import os
 import pkgutil
 import re
@@ -163,8 +164,8 @@ def predict(name: Any, value: Any) -> Result:
         message = "This exercise asks for no prediction."
     elif value is ...:
         status, message = "open", "Nothing is predicted yet."
-    elif not is_number(scalar(value)):
-        message = f"A prediction is one number, not {type_in_words(value)}."
+    elif not is_number(scalar(value)) or not math.isfinite(scalar(value)):
+        message = f"A prediction is one number, not {show_briefly(value)}."
     else:
         entry(exercise.name).prediction = float(scalar(value))
         status, message = "kept", f"You predict {float(scalar(value)):g}."

@@ -1177,8 +1177,10 @@ def test_a_prediction_is_compared_once_the_answer_is_correct(toy, value, expecte
     ("value", "expected"),
     [
         (..., "○ .*Nothing is predicted yet"),
-        ("many", "✗ .*one number, not a str"),
-        (True, "✗ .*one number, not"),
+        ("many", "✗ .*one number, not 'many'"),
+        (True, "✗ .*one number, not True"),
+        (float("nan"), "✗ .*one number, not nan"),
+        (10**400, "✗ .*one number, not 1000"),
     ],
 )
 def test_what_is_no_number_is_no_prediction(toy, value, expected):
