@@ -813,7 +813,7 @@ With `train_features` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cd
 Setting the gradient with respect to $w$ to zero gives $(F^\top F + \text{ridge} \cdot I)\, w = F^\top y$, and $w = F^\top (F F^\top + \text{ridge} \cdot I)^{-1} y$ solves this system; the second form inverts a matrix of the size of the number of positions.
 $F F^\top$ and the products with the test features are all that enters, so the function is determined by the kernel of the features.
 With a small σ the kernel is wide and the function too smooth: it misses the values even where they are known (underfitting).
-With a large σ the kernel is narrow: the function passes near the known values and falls to 0 between them (overfitting), as the chapter shows for a picture.
+With a large σ the kernel is narrow: the function passes near the known values and falls to 0 between them (overfitting), as the chapter shows for a picture, whose mean was subtracted first.
 """,
 )
 

@@ -665,7 +665,7 @@ Compute the positions first.
 By {prf:ref}`the theorem on the offsets of two chunks <thm-randomized-pose>` the offsets within a chunk go up to $\max(b, n - b) - 1$, where $b$ is the cut, and those across the cut are $u + 1, \dots, u + n - 1$, where $u$ is the skip.
 For $n = 16$ and $u = 40$ the offsets from $\max(b, 16 - b)$ to 40 occur in no pair (and 0, since a token is not earlier than itself).
 They are most for $b = 8$, where the longer chunk is shortest: the 33 offsets 8 to 40; for $b = 1$ they are the 26 offsets 15 to 40.
-A single draw never has all offsets; the draws together have.
+With a window of $2n - 1$ or more, as here, a single draw never has all offsets; the draws together have.
 """,
     prediction=Prediction(
         "How many of the offsets 1 to 55 occur in no pair for n = 16, a cut of 8 and "

@@ -1113,9 +1113,9 @@ At which step may you round?
     ),
     tolerance=2**-24,
     explanation=r"""
-An error of an angle is an error of the same size in its sine, and near $10^6$ the numbers of float32 are $2^{-4} \approx 0.06$ apart.
+An error of an angle is an error of up to the same size in its sine, and near $10^6$ the numbers of float32 are $2^{-4} \approx 0.06$ apart.
 So the frequency, the product with the position and the sine are computed in float64, and only the sine is rounded.
-With $d = 512$, a float32 angle gives errors up to 0.05 at these positions, and frequencies rounded to float32 give errors up to 0.03, though all further steps are in float64.
+With $d = 512$, a float32 angle gives errors up to 0.06 at these positions, and frequencies rounded to float32 give errors up to 0.03, though all further steps are in float64.
 """,
     prediction=Prediction(
         "How far apart are neighboring float32 numbers near a million, in radians of "

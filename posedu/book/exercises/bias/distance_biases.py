@@ -124,7 +124,8 @@ A geometric series divided by a geometric series: what do they differ by?
     explanation=r"""
 The weights are $e^{-mt} / \sum_{s \ge 0} e^{-ms}$, and $\sum_{s \ge 0} e^{-ms} = 1/(1 - e^{-m})$.
 The far keys have the numerator $\sum_{t \ge W+1} e^{-mt} = e^{-m(W+1)} / (1 - e^{-m})$: the same series with the factor $e^{-m(W+1)}$ taken out of every term.
-The quotient is $e^{-m(W+1)}$, whatever the length of the text; {prf:ref}`the theorem that ALiBi cannot look far <thm-alibi-window>` has the same bound for unequal contents, with one more factor $e^R$.
+The quotient is $e^{-m(W+1)}$; in a finite text the share is smaller.
+{prf:ref}`The theorem that ALiBi cannot look far <thm-alibi-window>` has this number as a bound for a text of any length, and for unequal contents with one more factor $e^R$.
 For $m = 1/16$ and $W = 15$ it is $1/e$, about 37 %.
 """,
 )
@@ -535,7 +536,8 @@ Are the slopes that are added for 12 heads steep or flat?
     ),
     explanation=r"""
 The four slopes added for 12 heads are those of 16 heads with an odd number $h = 1, 3, 5, 7$: $2^{-1/2}, 2^{-3/2}, 2^{-5/2}, 2^{-7/2}$.
-They are steep, between the steepest slopes of 8 heads, so the added heads look at near keys; the flattest slope stays $2^{-8}$.
+They are steep: the first is steeper than any slope of 8 heads, the others lie between the four steepest of those.
+So the added heads look at near keys; the flattest slope stays $2^{-8}$.
 With $2^{-8h/12}$ every head would have another slope than the trained model: the two lists are part of the weights' meaning.
 """,
     prediction=Prediction(
@@ -1136,7 +1138,7 @@ And for KERPLE's logarithm with $r_2 = 1$ and $r_1$ = 0.5, 1 and 1.5?
     ),
     tolerance=0.0,
     explanation=r"""
-With ALiBi and $m = 1/16$ there is no such number: the near keys keep $1 - e^{-1}$, about 63 %, in a text of any length, by {prf:ref}`the theorem that ALiBi cannot look far <thm-alibi-window>`.
+With ALiBi and $m = 1/16$ there is no such number: the near keys keep at least $1 - e^{-1}$, about 63 %, in a text of any length, by {prf:ref}`the theorem that ALiBi cannot look far <thm-alibi-window>`.
 With KERPLE's logarithm and $r_1 = 0.5$ it is 55 keys, with $r_1 = 1$ it is 485.
 With $r_1 = 1.5$ there is none: the far keys have a finite sum, and the near ones keep more than 80 %.
 {prf:ref}`The theorem on where KERPLE's logarithm stops growing <thm-kerple-line>` says why: for $r_1 \le 1$ the sum over all keys grows without end, so any near keys lose half of the weight at last.

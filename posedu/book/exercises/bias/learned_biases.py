@@ -116,7 +116,7 @@ Twice a logarithm is the logarithm of a square.
 The input is ½ where $2 \log(1 + c\,t) = \log(1 + c\,n)$, that is where $(1 + c\,t)^2 = 1 + c\,n$.
 The positive root gives $1 + c\,t = \sqrt{c\,n + 1}$, so $t = (\sqrt{c\,n + 1} - 1)/c$.
 In a text four times as long this distance is about twice as far, once $c\,n$ is well above 1: it grows with the root of the length, by {prf:ref}`the theorem on the middle of FIRE's inputs <thm-fire-middle>`.
-So the network spends half of its inputs on the nearest few keys, in long texts even more than in short ones.
+So half of the network's interval belongs to the nearest keys, and beyond the threshold these are a smaller share of all keys the longer the text is.
 """,
     prediction=Prediction(
         "A FIRE head has $c = 1$ and normalizes by $n = 1023$. At which distance is its input ½?",
@@ -510,7 +510,7 @@ Where three neighbors lie on a line, there is no kink.
 ALiBi has none, since it is one line; five random numbers have 3, one at each inner distance.
 The histogram has 5: the first three bins are single distances with a kink between any two slopes, and each of the two wide bins adds the kinks where a ramp meets its flat part.
 Another broken line may have fewer, because its kinks may lie between the distances: for the biases 0, 1, 1, 0 this count is 2, and the two lines through the first two and the last two points meet at distance 1.5, with one kink.
-By {prf:ref}`the theorem that FIRE contains any table <thm-fire-table>` a unit for each kink is enough; it does not say that fewer cannot do.
+By {prf:ref}`the theorem that FIRE contains any table <thm-fire-table>` a unit for each kink and one for the first slope are enough; it does not say that fewer cannot do.
 """,
 )
 

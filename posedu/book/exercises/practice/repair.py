@@ -283,7 +283,7 @@ Which base do the two rotations of one score have?
     explanation=r"""
 A score is relative only if query and key are rotated with the same frequencies; between two bases there is a rotation left over that depends on the key's position.
 So the cache holds keys that are not rotated, and rotates all of them at each change, or holds rotated keys and turns each by its position times the difference of the new and old frequencies.
-Both give the same keys up to rounding; the second reads each key once.
+Both give the same keys up to rounding.
 """,
     repair=Repair(_broken_cached_scores, symptom_of_stale_keys),
 )
@@ -815,7 +815,7 @@ Patches come row by row: which of the two coordinates changes first?
     explanation=r"""
 Patches come row by row, so x changes first.
 On a square the broken positions are the right ones mirrored at the diagonal: every picture is learned as its mirror image, which is a consistent world.
-On other pictures, or after loading weights that were trained with right positions, neighbors are torn apart.
+On other pictures neighbors are torn apart; and weights that were trained with right positions see every square picture mirrored.
 """,
     repair=Repair(_broken_grid_positions, symptom_of_axes),
 )
@@ -899,7 +899,7 @@ At which position does the first new token stand?
     explanation=r"""
 The new queries stand at positions `cached`, `cached` + 1, …, and keys from 0 on.
 Aligning at the lower right corner is the same as long as the queries are the last tokens of the keys: $i = \text{keys} - \text{queries} + \text{row}$.
-It is not once the cache is padded at its end or has lost its oldest keys; a position that is passed along survives both.
+It is not once the cache is padded at its end, or has lost keys between its first and its last ones; positions that are passed along, those of the keys too, survive both.
 """,
     repair=Repair(_broken_step_bias, symptom_of_step),
 )

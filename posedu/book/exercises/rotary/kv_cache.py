@@ -415,7 +415,7 @@ Which angle is missing?
 A cached key is $R_m k$, and $R_{\Delta} R_m k = R_{m + \Delta} k$: only the angle of the shift, new minus old position times the frequency, is missing.
 No key has to be made again, and the old rotation is not undone first.
 Moved there and back, the keys differ by rounding only, about $10^{-16}$ of their length in float64.
-{prf:ref}`The theorem on the errors of many moves <thm-cache-error>` bounds what many moves add up to; one move from the original is always better.
+{prf:ref}`The theorem on the errors of many moves <thm-cache-error>` bounds what many moves add up to; one move from the original has the smallest bound.
 """,
 )
 

@@ -374,7 +374,7 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
     explanation=r"""
 For the same $\alpha$ and $x$ the order is `"floor"` ≤ `"steps"` ≤ `"power"`, by {prf:ref}`the theorem on the shipped formulas <thm-temperature-shipped>`.
 The first two differ by $\alpha \log 2$ at most, and only the power is above 1 from the first key on.
-So a model trained with one of them and run with another has slightly other scores everywhere, and no error message.
+So a model trained with one of them and run with another has slightly other scores, with the power at every query, between the first two from $L$ keys on, and no error message.
 """,
 )
 
@@ -924,7 +924,7 @@ Write the entropy with the logarithm of the sum.
 At $\tau = 1$ the mean grows from 3.7 to 9.2 nats, as $\log n$ does.
 At the second temperature it grows to 4.6 only: {prf:ref}`the theorem on the entropy of random scores <thm-temperature-normal>` makes this temperature keep the entropy in the limit of many keys and a fixed ratio of lengths, and 64 keys are not many.
 If all scores are equal, the entropy is $\log n$ at every temperature: {ref}`equal scores stay equal when they are multiplied <err-scaling-equal>`.
-In code, $\log Z - \sum a\,\ell$ with the shifted logits $\ell$ and their sum $Z$ needs no logarithm of a weight, so a weight of 0 does no harm.
+In code, $\log Z - \sum a\,\ell$ with the shifted logits $\ell$ and the sum $Z$ of their exponentials needs no logarithm of a weight, so a weight of 0 does no harm.
 """,
 )
 
