@@ -55,9 +55,10 @@ def reasons(folder):
     """Read why the checks of some claims do not read their formulas.
 
     The result is a dict of reasons by labels, from ``book/data/unread.toml`` below the
-    folder.
+    folder; empty without such a file.
     """
-    return tomllib.loads((Path(folder) / UNREAD).read_text("utf-8"))
+    file = Path(folder) / UNREAD
+    return tomllib.loads(file.read_text("utf-8")) if file.exists() else {}
 
 
 def collect(app, doctree):

@@ -44,8 +44,9 @@ def is_of_a_chapter(name):
 
 
 def is_chapter(name):
-    """Return whether a page is a chapter, that is, has exercises."""
-    return is_of_a_chapter(name) and name.rpartition("/")[2] in sheets()
+    """Return whether a page is a chapter: it has exercises, and is not of practice."""
+    *folder, own = name.split("/")
+    return is_of_a_chapter(name) and folder[1:] != ["practice"] and own in sheets()
 
 
 def chapters(root=ROOT):
