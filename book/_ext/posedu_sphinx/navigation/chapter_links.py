@@ -12,6 +12,7 @@ from posedu_sphinx.navigation.contents import (
     chapters,
     documents,
     further_pages,
+    has_exercises,
     is_chapter,
     is_of_a_chapter,
 )
@@ -59,14 +60,20 @@ def related_pages(page):
     A chapter links to its further pages, lab and exercises, and each of these links
     back. The list is empty for all other pages.
     """
-    if is_chapter(page):
+    if has_exercises(page):
         minutes = sum(
             e.minutes for e in exercises.sheet(page.rpartition("/")[2]).exercises
         )
-        own = [("Lab", lab_of(page)), (f"Exercises, {minutes} min", sheet_of(page))]
-        return [*_further_pages(page), *own]
+        sheet = (f"Exercises, {minutes} min", sheet_of(page))
+        if not is_chapter(page):
+            return [sheet]
+        return [*_further_pages(page), ("Lab", lab_of(page)), sheet]
     if page.startswith(SHEETS):
-        (own,) = (name for name in chapters() if sheet_of(name) == page)
+        (own,) = filter(
+            lambda name: has_exercises(name) and sheet_of(name) == page, documents()
+        )
+        if not is_chapter(own):
+            return [("Recipes", own)]
         return [("Chapter", own), ("Lab", lab_of(own))]
     if page.startswith(LABS):
         return [("Chapter", name) for name in chapters() if lab_of(name) == page]

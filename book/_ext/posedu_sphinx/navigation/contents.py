@@ -43,10 +43,14 @@ def is_of_a_chapter(name):
     return folder[:1] == ["book"] and folder[1:] not in ([], *OUTSIDE_CHAPTERS)
 
 
+def has_exercises(name):
+    """Return whether a page of the book has exercises of its own."""
+    return is_of_a_chapter(name) and name.rpartition("/")[2] in sheets()
+
+
 def is_chapter(name):
     """Return whether a page is a chapter: it has exercises, and is not of practice."""
-    *folder, own = name.split("/")
-    return is_of_a_chapter(name) and folder[1:] != ["practice"] and own in sheets()
+    return has_exercises(name) and name.split("/")[1] != "practice"
 
 
 def chapters(root=ROOT):
