@@ -127,6 +127,20 @@ def test_expressions_are_compared_at_the_same_values_of_their_symbols():
     assert "factor" not in checker.verdict(exercise, with_itself)[1]
 
 
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_each_exercise_is_explained_in_a_few_sentences(exercise):
+    text = records.without_roles(exercise.explanation)
+    assert 100 < len(text.strip()) < 1500 and text.strip().endswith((".", ")"))
+
+
+def test_how_many_exercises_there_are_of_each_form():
+    forms = {form: sum(bool(getattr(e, form)) for e in ALL) for form in FORMS}
+    assert all(forms[form] >= least for form, least in FORMS.items()), forms
+
+
+FORMS = {"hunt": 40, "prediction": 25, "repair": 12}
+
+
 @EACH_SHEET
 def test_each_sheet_belongs_to_a_chapter_and_numbers_its_exercises(name):
     folder = exercises.sheets()[name].split(".")[3]
