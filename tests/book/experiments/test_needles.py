@@ -177,6 +177,22 @@ def test_a_file_goes_on_where_it_was(tmp_path):
         Result.load(path)
 
 
+def test_a_model_has_learned_the_task_from_95_percent_on():
+    shares = [0.94, 0.95, 1.0]
+    runs = [
+        Run(
+            encoding="windows-learned",
+            seed=seed,
+            accuracy=dict.fromkeys(labels("windows-learned"), share),
+            loss=0.0,
+            seconds=0.0,
+        )
+        for seed, share in enumerate(shares, 1)
+    ]
+    learned = Result(METHOD, SMALL, runs).learned("windows-learned")
+    assert learned.tolist() == [False, True, True]
+
+
 def test_what_is_no_experiment_is_refused():
     with pytest.raises(ValueError, match="model must be 'rope' or 'rope-500'"):
         needles.experiment(models=["nope"])
