@@ -146,11 +146,16 @@ class Sheet:
     """The exercises of one chapter, in order, with a title.
 
     ``conventions``, in Markdown, states the notation that all the exercises share.
+    ``example`` is code that makes one call and prints what it returns; ``figure`` is
+    the name of the chapter's interactive figure in :mod:`posedu.book.explorables`,
+    empty if there is none.
     """
 
     title: str
     conventions: str
     exercises: tuple[Exercise, ...]
+    example: str = ""
+    figure: str = ""
 
 
 @check_types

@@ -114,13 +114,13 @@ def stated(folder):
     """The addresses in each file that states the project's address."""
     named = [folder / name for name in address.PLACES]
     paths = [*named, *notebooks.paths()]
-    return {p: {*address.VALID.findall(p.read_text(encoding="utf-8"))} for p in paths}
+    return {p: {*notebooks.VALID.findall(p.read_text(encoding="utf-8"))} for p in paths}
 
 
 def test_the_address_is_the_same_everywhere():
     found = stated(ROOT)
     assert len(found) >= 3 + len(PATHS)
-    own = {*address.VALID.findall(notebooks.address())}
+    own = {*notebooks.VALID.findall(notebooks.address())}
     assert all(addresses == own for addresses in found.values()), found
 
 
@@ -133,6 +133,7 @@ def copied_tree(tmp_path, monkeypatch):
     monkeypatch.setattr(address, "ROOT", tmp_path)
     monkeypatch.setattr(notebooks, "ROOT", tmp_path)
     monkeypatch.setattr(notebooks, "NOTEBOOKS", folder)
+    monkeypatch.setattr(notebooks, "PROJECTS", folder / "projects")
     monkeypatch.setattr(notebooks, "EXERCISES", folder / "exercises")
     monkeypatch.setattr(notebooks, "SOLVED", folder / "exercises" / "solved")
     return tmp_path

@@ -1,7 +1,9 @@
 """Exercises of a chapter for its page and notebooks, made from one Python module."""
 
 import ast
+import contextlib
 import inspect
+import io
 import sys
 from itertools import groupby
 
@@ -10,17 +12,14 @@ from sphinx.util.docutils import SphinxDirective
 
 from posedu.book import exercises
 from posedu.book.exercises.checker import judge
+from posedu_sphinx.exercises.head import head
 from posedu_sphinx.markup import parse
 
 CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
 
-INSTRUCTIONS = (
-    "Replace `raise NotImplementedError` in each function by your code, run the cell, "
-    "then run the check below it.\nIf your answer is wrong, the check names the "
-    "mistake and shows the smallest input on which your answer fails; it never shows "
-    "the solution.\nWhere an exercise asks for SymPy, results are exact, without a "
-    "decimal point."
-)
+EXAMPLE = "A call and its result, to change and to run again."
+
+FIGURE = "The chapter's figure: move its controls."
 
 END = (
     "## How far you are\n\nThe table counts the exercises whose check was ✓ since the "
@@ -208,13 +207,12 @@ def student(chapter, setup):
 
 def _notebook(chapter, setup, solutions):
     source = Source(chapter)
-    title = f"# Exercises: {source.sheet.title}"
     cells = [
-        new_markdown_cell(
-            f"{title}\n\n{INSTRUCTIONS}\n\n{source.sheet.conventions.strip()}"
-        ),
+        new_markdown_cell(head(chapter)),
         setup,
         new_code_cell(source.header()),
+        *_example(source),
+        *_figure(source.sheet.figure),
     ]
     for exercise, given, name in source.exercises():
         code = source.code(name) if solutions else source.start(exercise)
@@ -243,6 +241,24 @@ def _notebook(chapter, setup, solutions):
         if cell.outputs:  # nbval refuses outputs of a cell without a count
             cell.execution_count = count
     return new_notebook(cells=cells, metadata=KERNEL)
+
+
+def _example(source):
+    """Return the cells with a sheet's worked call and what it prints."""
+    cell, printed = new_code_cell(source.sheet.example.strip()), io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(f"{source.header()}\n{cell.source}", {})
+    cell.outputs = [new_output("stream", name="stdout", text=printed.getvalue())]
+    cell.metadata.tags = [CHECKED]
+    return [new_markdown_cell(EXAMPLE), cell]
+
+
+def _figure(name):
+    """Return the cells with a sheet's interactive figure; none if it has none."""
+    if not name:
+        return []
+    code = f"from posedu.book.explorables import {name}\n\n{name}()"
+    return [new_markdown_cell(FIGURE), new_code_cell(code)]
 
 
 def _prediction(exercise):

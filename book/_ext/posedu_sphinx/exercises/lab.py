@@ -1,38 +1,59 @@
 """Open the notebooks in JupyterLab: ``make lab``.
 
-Learners write their answers in copies of the exercise notebooks. The copies are in
-``notebooks/answers``, which git ignores, so a later version never overwrites an answer.
+Learners write their answers in copies of the exercises' and projects' notebooks. The
+copies are in ``notebooks/answers``, which git ignores. Where the book has a newer
+version of a notebook, its copy is replaced by the new version with the learner's
+answers; the earlier copy is kept beside it.
 """
 
-import shutil
+import hashlib
 import subprocess
 import sys
 
+import nbformat
+
+from posedu.book.exercises.update import carry_over
 from posedu_sphinx import ROOT
 
-EXERCISES = ROOT / "notebooks" / "exercises"
+NOTEBOOKS = (ROOT / "notebooks/exercises", ROOT / "notebooks/projects")
 ANSWERS = ROOT / "notebooks" / "answers"
+VERSION = "posedu_version"  # of the book's notebook, in the metadata of a copy
 
 
-def copy_exercises(exercises=EXERCISES, answers=ANSWERS):
-    """Copy each exercise notebook that has no copy yet; return the new copies' paths.
+def copy_notebooks(folders=NOTEBOOKS, answers=ANSWERS):
+    """Copy notebooks that have no copy, update old copies; return the changed paths.
 
-    ``exercises`` is the notebooks' folder, ``answers`` the folder of the copies.
+    ``folders`` has the notebooks' folders, ``answers`` is the folder of the copies.
     """
     answers.mkdir(exist_ok=True)
-    new = []
-    for notebook in sorted(exercises.glob("*.ipynb")):
-        copy = answers / notebook.name
-        if not copy.exists():
-            shutil.copyfile(notebook, copy)
-            new.append(copy)
-    return new
+    changed = []
+    for path in (path for folder in folders for path in sorted(folder.glob("*.ipynb"))):
+        copy = answers / path.name
+        book = nbformat.read(path, as_version=4)
+        version = hashlib.sha256(path.read_bytes()).hexdigest()
+        book.metadata[VERSION] = version
+        if copy.exists():
+            own = nbformat.read(copy, as_version=4)
+            if own.metadata.get(VERSION) == version:
+                continue
+            carry_over(own, book)
+            copy.rename(_unused(copy))
+        nbformat.write(book, copy)
+        changed.append(copy)
+    return changed
+
+
+def _unused(copy):
+    """Return a path beside ``copy`` that no file has yet, for the earlier version."""
+    names = (f"{copy.stem}-earlier-{number}.ipynb" for number in range(1, 1000))
+    return next(p for p in map(copy.with_name, names) if not p.exists())
 
 
 def main():
-    """Copy new exercise notebooks and start JupyterLab in the project's folder."""
-    new = copy_exercises()
-    print(f"Write your answers in {ANSWERS.relative_to(ROOT)} ({len(new)} new copies).")
+    """Copy the notebooks and start JupyterLab in the project's folder."""
+    changed = copy_notebooks()
+    folder = ANSWERS.relative_to(ROOT)
+    print(f"Write your answers in {folder} ({len(changed)} new or updated copies).")
     return subprocess.call([sys.executable, "-m", "jupyterlab"], cwd=ROOT)
 
 

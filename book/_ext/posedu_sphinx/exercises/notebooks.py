@@ -7,72 +7,70 @@ writes the solved notebooks, which are not committed; with ``--execute PATH…``
 labs and stores the outputs of those cells that nbval, a pytest plugin, compares.
 """
 
-import base64
-import functools
-import io
-import json
 import os
 import re
 import sys
-import zipfile
-from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-import posedu
 from posedu.book.exercises import sheets
 from posedu.book.exercises.records import without_roles
-from posedu.book.provenance import commit
 from posedu_sphinx import ROOT
-from posedu_sphinx.exercises import exercise_list
+from posedu_sphinx.exercises import carried, exercise_list
 from posedu_sphinx.exercises.exercise_list import CHECKED, KERNEL
+from posedu_sphinx.exercises.head import placed
+from posedu_sphinx.navigation.contents import SHEETS
 
 NOTEBOOKS = ROOT / "notebooks"
+PROJECTS = NOTEBOOKS / "projects"
 EXERCISES = NOTEBOOKS / "exercises"
 SOLVED = EXERCISES / "solved"
 
-SETUP = """\
-# Set-up: where posedu is installed, as in the project's own
-# folder, this does nothing.
+VALID = re.compile(r"https://github\.com/([a-zA-Z\d-]+/[a-zA-Z\d_-][a-zA-Z\d_.-]*)")
+
+TITLE = "# @title Set-up: posedu, where it is not installed\n"  # Colab shows it
+
+INSTALL = """\
+try:
+    import posedu
+except ModuleNotFoundError:
+    %pip install --quiet "posedu[book] @ git+{address}"
+    import posedu  # if it is missing, pip says why"""
+
+MISSING = """\
+import importlib.util
+
+if importlib.util.find_spec("posedu") is None:
+    raise RuntimeError(
+        "posedu is not installed, and this copy of the "
+        "notebook does not carry it. Download the "
+        "notebook from the book's website, or run "
+        "`pip install .` in the project's folder."
+    )"""
+
+CARRIED = """\
 import base64
 import importlib.util
 import io
-import subprocess
+import lzma
 import sys
 import zipfile
 
-ADDRESS = "{address}"  # where posedu is published
-PACKAGE = ""  # the copy for download carries posedu here
+
+def unpack(text, folder):
+    data = lzma.decompress(base64.b85decode(text))
+    zipfile.ZipFile(io.BytesIO(data)).extractall(folder)
+
+
+PACKAGE = "{package}"
 
 if importlib.util.find_spec("posedu") is None:
-    if PACKAGE:
-        data = io.BytesIO(base64.b64decode(PACKAGE))
-        zipfile.ZipFile(data).extractall("posedu-carried")
-        sys.path.append("posedu-carried")
-    elif ADDRESS:
-        pip = [sys.executable, "-m", "pip", "install"]
-        source = f"posedu[book] @ git+{{ADDRESS}}"
-        done = subprocess.run([*pip, "--quiet", source])
-        if done.returncode:
-            raise RuntimeError(
-                "pip could not install posedu from "
-                f"{{ADDRESS}}: its message is above. "
-                "Is there a connection to the internet?"
-            )
-    else:
-        raise RuntimeError(
-            "posedu is not installed, and this copy of the "
-            "notebook does not carry it. Download the "
-            "notebook from the book's website, or run "
-            "`pip install .` in the project's folder."
-        )
-    importlib.invalidate_caches()"""
-
-# Pure-Python dependencies that a fresh Colab may lack.
-BUNDLED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig", "lark")
+    unpack(PACKAGE, "{folder}")
+    sys.path.append("{folder}")"""
 
 PAGE = """\
 # The checks read their equations from the text of this page:
@@ -81,8 +79,7 @@ import os
 
 PAGE = "{page}"
 sys.path[:] = map(os.path.abspath, sys.path)
-data = io.BytesIO(base64.b64decode(PAGE))
-zipfile.ZipFile(data).extractall("posedu-page")
+unpack(PAGE, "posedu-page")
 os.chdir("posedu-page/{folder}")"""
 DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{[\w:-]+\} *(.*)\n(?::[\w-]+:.*\n)*", re.M)
 FENCE = re.compile(r"^(?:`{3,}|:{3,})$\n?", re.M)
@@ -96,14 +93,20 @@ MACRO = re.compile(rf"\\({'|'.join(MACROS)})(?![A-Za-z])")
 DATA = re.compile(r"\.\./(?:data|\.\./tests/oracles)/[\w-]+\.(?:json|toml)")
 
 
-def setup_cell(address):
-    """Return the notebook cell that installs posedu if it is missing.
+def setup_cell(address, source=""):
+    """Return the notebook cell that makes posedu importable.
 
     ``address`` is the URL of the repository from which pip installs; empty if there is
-    none.
+    none. ``source`` is the cell's code; by default it installs from the address, or
+    says that posedu is missing. Colab and Jupyter show the cell folded.
     """
-    cell = new_code_cell(SETUP.format(address=address))
-    cell.metadata.tags = ["setup", "hide-input"]
+    source = source or (INSTALL.format(address=address) if address else MISSING)
+    cell = new_code_cell(TITLE + source)
+    cell.metadata.update(
+        tags=["setup", "hide-input"],
+        cellView="form",
+        jupyter={"source_hidden": True},
+    )
     return cell
 
 
@@ -141,34 +144,46 @@ def execute(path):
     nbformat.write(notebook, path)
 
 
-def self_contained(notebook):
-    """Return a copy of a notebook that carries posedu and needs no installation.
+def self_contained(notebook, page):
+    """Return a copy of the notebook of a page that needs no other file.
 
-    The package is a zip archive, as base64 text, in the source of the set-up cell.
+    If the repository has an address, the set-up cell installs posedu from it; else it
+    carries what the notebook needs of posedu. Links lead to the published pages if
+    there is an address; else they are replaced by their text. ``page`` is the page's
+    name.
     """
     notebook = nbformat.from_dict(notebook)
-    package = base64.b64encode(_archive()).decode()
+    site, name = published(address()), page.rpartition("/")[2]
     for cell in notebook.cells:
-        if "setup" in cell.metadata.get("tags", []):
-            cell.source = cell.source.replace('PACKAGE = ""', f'PACKAGE = "{package}"')
+        if cell.cell_type == "markdown":
+            cell.source = placed(cell.source, page, site)
+    if not address():
+        code = _code(notebook.cells)
+        also = {sheets()[name]} if f'check("{name}-' in code else set()
+        package = carried.package(carried.needed(code, also), address())
+        folder = f"posedu-carried/{name}"
+        for cell in notebook.cells:
+            if "setup" in cell.metadata.get("tags", []):
+                own = CARRIED.format(package=package, folder=folder)
+                cell.source = setup_cell("", own).source
     return notebook
+
+
+def _code(cells):
+    own = (c for c in cells if "setup" not in c.metadata.get("tags", []))
+    return "\n".join(cell.source for cell in own if cell.cell_type == "code")
 
 
 def from_page(path, cells):
     """Return a chapter's page as a notebook that carries posedu and the page's source.
 
     ``path`` is the page's file, ``cells`` are its cells. Both posedu and the page (with
-    the data files that it reads) are zip archives, as base64 text, in the notebook's
-    first two cells. Directives become their titles and contents, since Jupyter does not
-    know them.
+    the data files that it reads) are in the notebook's first two cells, as text.
+    Directives become their titles and contents, since Jupyter does not know them.
     """
     name = path.relative_to(ROOT)
     files = [path, *(Path(os.path.normpath(path.parent / f)) for f in _data(cells))]
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            archive.write(file, file.relative_to(ROOT))
-    page = base64.b64encode(buffer.getvalue()).decode()
+    page = carried.packed({str(f.relative_to(ROOT)): f.read_bytes() for f in files})
     own = new_code_cell(PAGE.format(page=page, folder=name.parent.as_posix()))
     own.metadata.tags = ["hide-input"]
     notebook = nbformat.v4.new_notebook(metadata=KERNEL)
@@ -180,7 +195,7 @@ def from_page(path, cells):
             notebook.cells.append(new_code_cell(cell.source))
     for number, cell in enumerate(notebook.cells):
         cell.id = f"{path.stem}-{number}"
-    return self_contained(notebook)
+    return self_contained(notebook, name.with_suffix("").as_posix())
 
 
 def _data(cells):
@@ -189,8 +204,7 @@ def _data(cells):
     They are relative to the page's folder, and the keys of a dict, in order; empty if
     no cell reads a file.
     """
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    return dict.fromkeys(DATA.findall(code))
+    return dict.fromkeys(DATA.findall(_code(cells)))
 
 
 def plain(markdown):
@@ -200,33 +214,6 @@ def plain(markdown):
     return without_roles(FENCE.sub("", text))
 
 
-@functools.cache
-def _archive():
-    """Return the bytes of a zip file with posedu and the packages that it needs.
-
-    These packages are pure Python; their licenses are included. The archive's metadata
-    of posedu names the git commit, as pip's metadata does for a package installed from
-    git.
-    """
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        source = Path(posedu.__file__).parent
-        for path in sorted(source.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                archive.write(path, path.relative_to(source.parent))
-        info = f"posedu-{posedu.__version__}.dist-info"
-        head = f"Metadata-Version: 2.1\nName: posedu\nVersion: {posedu.__version__}\n"
-        archive.writestr(f"{info}/METADATA", head)
-        origin = {"url": address(), "vcs_info": {"vcs": "git", "commit_id": commit()}}
-        archive.writestr(f"{info}/direct_url.json", json.dumps(origin))
-        for name in BUNDLED_DISTRIBUTIONS:
-            distribution = metadata.distribution(name)
-            for file in distribution.files:
-                if file.suffix != ".pyc" and ".." not in file.parts:
-                    archive.write(file.locate(), str(file))
-    return buffer.getvalue()
-
-
 def address():
     """Return the repository's address from ``_config.yml``; empty if there is none."""
     return re.search(
@@ -234,12 +221,26 @@ def address():
     )[1]
 
 
+def published(url):
+    """Return the address of a repository's GitHub Pages.
+
+    ``url`` is the repository's address on GitHub; any other text, such as "", gives "".
+    """
+    valid = VALID.fullmatch(url)
+    if not valid:
+        return ""
+    owner, name = valid[1].split("/")
+    host = f"{owner.lower()}.github.io"
+    return f"https://{host}/" if name.lower() == host else f"https://{host}/{name}/"
+
+
 def paths():
-    """Return the paths of committed notebooks: the labs, then learners' exercises.
+    """Return the paths of committed notebooks: labs, projects, learners' exercises.
 
     A lab is a notebook to experiment in.
     """
-    return [*sorted(NOTEBOOKS.glob("*.ipynb")), *_of_sheets(EXERCISES)]
+    written = (sorted(folder.glob("*.ipynb")) for folder in (NOTEBOOKS, PROJECTS))
+    return [*chain.from_iterable(written), *_of_sheets(EXERCISES)]
 
 
 def solved_paths():
@@ -254,15 +255,18 @@ def _of_sheets(folder):
 def expected_text(path):
     """Return the text (JSON) that the notebook at ``path`` should have.
 
-    A notebook of exercises is made anew; a lab (a notebook to experiment in) keeps its
-    cells except for the set-up cell.
+    A notebook of exercises is made anew; a lab (a notebook to experiment in) and a
+    project keep their cells except for the set-up cell.
     """
     here = address()
-    if path.parent == NOTEBOOKS:
+    if path.parent in (NOTEBOOKS, PROJECTS):
         notebook = set_up(nbformat.read(path, as_version=4), here)
     else:
         make = exercise_list.solved if path.parent == SOLVED else exercise_list.student
         notebook = make(path.stem, setup_cell(here))
+        if site := published(here):
+            cell = notebook.cells[0]
+            cell.source = placed(cell.source, f"{SHEETS}{path.stem}", site)
     return nbformat.writes(notebook) + "\n"
 
 

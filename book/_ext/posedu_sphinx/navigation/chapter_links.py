@@ -6,52 +6,26 @@ A lab is a notebook to experiment in.
 from docutils import nodes
 
 from posedu.book import exercises
-from posedu.catalog import CATALOG
 from posedu_sphinx.markup import external, link
 from posedu_sphinx.navigation.contents import (
+    LABS,
+    SHEETS,
     chapters,
-    documents,
     further_pages,
     has_exercises,
     is_chapter,
     is_of_a_chapter,
+    lab_of,
+    page_of,
+    sheet_of,
 )
 from posedu_sphinx.navigation.downloads import colab_link
-from posedu_sphinx.navigation.reading_time import LABS, SHEETS, duration, minutes
+from posedu_sphinx.navigation.reading_time import duration, minutes
 
 DOWNLOAD = "Download the notebook"
 NOT_RUNNABLE = (
     "This page shows the notebook but cannot run it. In your own copy you can"
 )
-
-
-def lab_of(chapter):
-    """Return the page name of a chapter's lab, a notebook to experiment in.
-
-    ``chapter`` is the chapter's page name. The lab is the one that the catalog record
-    of an encoding in the chapter names, else the last lab before the next chapter in
-    the contents, else "".
-    """
-    for record in CATALOG.values():
-        if record.page == chapter and record.lab:
-            return f"{LABS}{record.lab}"
-    pages = documents()
-    passed, nearest = False, ""
-    for page in pages:
-        if passed and is_chapter(page):
-            break
-        passed |= page == chapter
-        if page.startswith(LABS) and not page.startswith(SHEETS):
-            nearest = page
-    return nearest
-
-
-def sheet_of(chapter):
-    """Return the page name of the notebook with a chapter's exercises.
-
-    ``chapter`` is the chapter's page name.
-    """
-    return SHEETS + chapter.rpartition("/")[2]
 
 
 def related_pages(page):
@@ -69,9 +43,7 @@ def related_pages(page):
             return [sheet]
         return [*_further_pages(page), ("Lab", lab_of(page)), sheet]
     if page.startswith(SHEETS):
-        (own,) = filter(
-            lambda name: has_exercises(name) and sheet_of(name) == page, documents()
-        )
+        own = page_of(page.removeprefix(SHEETS))
         if not is_chapter(own):
             return [("Recipes", own)]
         return [("Chapter", own), ("Lab", lab_of(own))]

@@ -6,10 +6,13 @@ import yaml
 from sphinx_external_toc.parsing import parse_toc_data
 
 from posedu.book.exercises import sheets
+from posedu.catalog import CATALOG
 from posedu_sphinx import ROOT
 
+LABS, SHEETS = "notebooks/", "notebooks/exercises/"
+
 # Folders whose pages belong to no chapter.
-OUTSIDE_CHAPTERS = (["reference"], ["developers"])
+OUTSIDE_CHAPTERS = (["reference"], ["developers"], ["teaching"])
 
 
 def contents(root=ROOT):
@@ -37,7 +40,8 @@ def documents(root=ROOT):
 def is_of_a_chapter(name):
     """Return whether a page is a chapter, or below a chapter in the contents.
 
-    ``name`` is the page's name. Pages of the reference and for developers are neither.
+    ``name`` is the page's name. Pages of the reference, for teachers and for developers
+    are neither.
     """
     folder = name.split("/")[:-1]
     return folder[:1] == ["book"] and folder[1:] not in ([], *OUTSIDE_CHAPTERS)
@@ -70,3 +74,42 @@ def further_pages(chapter, root=ROOT):
     pages = contents(root)
     below = pages[chapter].child_files() if chapter in pages else []
     return {name: pages[name].title for name in below if is_of_a_chapter(name)}
+
+
+def lab_of(chapter):
+    """Return the page name of a chapter's lab, a notebook to experiment in.
+
+    ``chapter`` is the chapter's page name. The lab is the one that the catalog record
+    of an encoding in the chapter names, else the last lab before the next chapter in
+    the contents, else "".
+    """
+    for record in CATALOG.values():
+        if record.page == chapter and record.lab:
+            return f"{LABS}{record.lab}"
+    pages = documents()
+    passed, nearest = False, ""
+    for page in pages:
+        if passed and is_chapter(page):
+            break
+        passed |= page == chapter
+        if page.startswith(LABS) and not page.startswith(SHEETS):
+            nearest = page
+    return nearest
+
+
+def sheet_of(chapter):
+    """Return the page name of the notebook with a chapter's exercises.
+
+    ``chapter`` is the chapter's page name.
+    """
+    return SHEETS + chapter.rpartition("/")[2]
+
+
+def page_of(sheet):
+    """Return the name of the page whose exercises the sheet of the given name has."""
+    (own,) = (
+        name
+        for name in documents()
+        if name.endswith(f"/{sheet}") and has_exercises(name)
+    )
+    return own

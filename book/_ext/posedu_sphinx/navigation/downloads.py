@@ -77,13 +77,15 @@ def write_notebooks(app, exception):
     """
     if exception is not None or app.builder.format != "html":
         return
-    for path in Path(app.outdir, "_sources", "notebooks").rglob("*.ipynb"):
+    sources = Path(app.outdir, "_sources")
+    for path in (sources / "notebooks").rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
-        nbformat.write(self_contained(notebook), path)
+        page = path.relative_to(sources).with_suffix("").as_posix()
+        nbformat.write(self_contained(notebook, page), path)
     for name, path in pages(Path(app.srcdir)):
         if is_of_a_chapter(name):
             notebook = from_page(path, read(path).cells)
-            nbformat.write(notebook, Path(app.outdir, "_sources", f"{name}.ipynb"))
+            nbformat.write(notebook, sources / f"{name}.ipynb")
 
 
 def setup(app):

@@ -8,11 +8,10 @@ from sphinx.util.docutils import SphinxDirective
 
 from posedu.book import exercises
 from posedu_sphinx.markup import link
-from posedu_sphinx.navigation.contents import documents
+from posedu_sphinx.navigation.contents import SHEETS, documents
 
-LABS, SHEETS = "notebooks/", "notebooks/exercises/"
 WORDS_A_MINUTE = 160
-REFERENCE = ("book/reference/", "book/developers/")
+REFERENCE = ("book/reference/", "book/teaching/", "book/developers/")
 LINES_A_MINUTE = 20  # of code
 PAUSE = 0.5  # minutes for a displayed formula, a figure or a table
 UNREAD = (nodes.literal_block, nodes.raw, nodes.comment, nodes.math_block, nodes.image)

@@ -10,8 +10,8 @@ import re
 
 from posedu_sphinx import ROOT
 from posedu_sphinx.exercises import notebooks
+from posedu_sphinx.exercises.notebooks import VALID
 
-VALID = re.compile(r"https://github\.com/([a-zA-Z\d-]+/[a-zA-Z\d_-][a-zA-Z\d_.-]*)")
 COLAB = "https://colab.research.google.com"
 TESTS = "{url}/actions/workflows/book.yml"
 LAB = f"{COLAB}/github/{{repository}}/blob/main/notebooks/exercises/rope.ipynb"
@@ -30,19 +30,6 @@ PLACES = {
     ),
     "README.md": (r"(?s)(?<=<!-- badges -->\n).*?(?=<!-- /badges -->)", BADGES, ""),
 }
-
-
-def published(url):
-    """Return the address of a repository's GitHub Pages.
-
-    ``url`` is the repository's address on GitHub; any other text, such as "", gives "".
-    """
-    valid = VALID.fullmatch(url)
-    if not valid:
-        return ""
-    owner, name = valid[1].split("/")
-    host = f"{owner.lower()}.github.io"
-    return f"https://{host}/" if name.lower() == host else f"https://{host}/{name}/"
 
 
 def set_address(url):

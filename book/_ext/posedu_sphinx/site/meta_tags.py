@@ -9,8 +9,8 @@ from pathlib import Path
 
 from docutils import nodes
 
+from posedu_sphinx.exercises.notebooks import published
 from posedu_sphinx.site import share_image
-from posedu_sphinx.site.address import published
 
 LONGEST = 200  # characters of a description
 PROSE_PARENTS = (nodes.document, nodes.section, nodes.container)

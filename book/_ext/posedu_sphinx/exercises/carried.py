@@ -1,0 +1,160 @@
+"""The part of posedu that a notebook for download carries, as text.
+
+A notebook carries the modules of posedu that its code imports, directly or not, and the
+pure-Python packages beyond Colab's own that these import. So that the notebook stays
+small, docstrings and comments are left out, and of the interactive figures only those
+are carried that the notebook shows.
+"""
+
+import ast
+import base64
+import functools
+import io
+import json
+import lzma
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import grimp
+from IPython.core.inputtransformer2 import TransformerManager
+
+import posedu
+from posedu.book.provenance import commit
+
+PACKAGE = Path(posedu.__file__).parent
+
+FIGURES = "posedu.book.explorables"
+
+# Packages that a fresh Colab may lack, with the distributions that hold them.
+BROUGHT = {"jaxtyping": ("jaxtyping", "wadler_lindig"), "lark": ("lark",)}
+KEPT = {"LICENSE", "METADATA"}  # files of a distribution, besides its code
+
+
+@functools.cache
+def _graph():
+    return grimp.build_graph(
+        "posedu",
+        include_external_packages=True,
+        exclude_type_checking_imports=True,
+        cache_dir=None,
+    )
+
+
+def needed(code, also=()):
+    """Return the names of the modules that code of a notebook needs, as a frozenset.
+
+    They are modules of posedu and top-level names of other packages: what ``code``
+    imports, the modules ``also``, and all that these import.
+    """
+    imported = {*_imported(TransformerManager().transform_cell(code))}
+    figures = {one.module for one in _figures() if imported & {*_names(one)}}
+    found, waiting = set(), {*also, *figures, *_graph().modules & imported}
+    while waiting:
+        module = waiting.pop()
+        found.add(module)
+        parts = module.split(".")
+        waiting |= {".".join(parts[:count]) for count in range(1, len(parts))}
+        if module != FIGURES:
+            waiting |= _graph().find_modules_directly_imported_by(module)
+        waiting -= found
+    return frozenset(found)
+
+
+def _imported(code):
+    """Yield the names that code imports; ``from a import b`` gives a and a.b."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@functools.cache
+def _figures():
+    """Return the import statements of the package of figures, as syntax trees."""
+    tree = ast.parse(_file(FIGURES).read_text("utf-8"))
+    return [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+
+
+def _names(figures):
+    return (f"{FIGURES}.{alias.name}" for alias in figures.names)
+
+
+def _data(package, modules):
+    """Return a package's files that are not Python, without unused figures' scripts."""
+    files = sorted(_file(package).parent.glob("*.*"))
+    unused = {_file(one.module).stem for one in _figures() if one.module not in modules}
+    is_figures = package == FIGURES
+    return [
+        p for p in files if p.suffix != ".py" and not (is_figures and p.stem in unused)
+    ]
+
+
+def _file(module):
+    path = PACKAGE.parent / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@functools.cache
+def package(modules, address):
+    """Return the modules of a frozenset as text: base85 of a compressed zip file.
+
+    With them go the other files of their folders, such as scripts of figures, and the
+    metadata of posedu, which name the repository's ``address`` and the git commit, as
+    pip's metadata do for a package that is installed from git.
+    """
+    files = {}
+    for module in sorted(m for m in modules if m.partition(".")[0] == "posedu"):
+        path = _file(module)
+        files[path] = shortened(path.read_text("utf-8"))
+        if path.stem == "__init__":
+            files |= {p: p.read_bytes() for p in _data(module, modules)}
+    if FIGURES in modules:
+        shown = (ast.unparse(one) for one in _figures() if one.module in modules)
+        files[_file(FIGURES)] = "\n".join(shown)
+    named = {str(p.relative_to(PACKAGE.parent)): text for p, text in files.items()}
+    for name in sorted(modules & BROUGHT.keys()):
+        for distribution in map(metadata.distribution, BROUGHT[name]):
+            for file in distribution.files:
+                if file.name in KEPT or file.suffix in (".py", ".lark"):
+                    named[str(file)] = _content(file)
+    info = f"posedu-{posedu.__version__}.dist-info"
+    head = f"Metadata-Version: 2.1\nName: posedu\nVersion: {posedu.__version__}\n"
+    origin = {"url": address, "vcs_info": {"vcs": "git", "commit_id": commit()}}
+    named[f"{info}/METADATA"] = head
+    named[f"{info}/direct_url.json"] = json.dumps(origin)
+    return packed(named)
+
+
+def _content(file):
+    """Return a distribution's file: its code shortened, its description left out."""
+    text = file.read_text("utf-8")
+    if file.suffix == ".py":
+        return shortened(text)
+    return text.partition("\n\n")[0] + "\n" if file.name == "METADATA" else text
+
+
+def packed(files):
+    """Return files as text: base85 of a zip file, compressed as a whole.
+
+    ``files`` maps their names to their contents.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
+    return base64.b85encode(lzma.compress(buffer.getvalue(), preset=9)).decode()
+
+
+def shortened(source):
+    """Return Python source without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        has_docstring = isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        )
+        if has_docstring and ast.get_docstring(node) is not None:
+            node.body[0].value.value = ""
+    return ast.unparse(tree)

@@ -1,0 +1,39 @@
+"""Heads of exercise notebooks: links to pages that exist, prerequisites."""
+
+import re
+
+import pytest
+
+from posedu.book.exercises import sheets
+from posedu_sphinx.exercises.head import head, placed, prerequisites
+from posedu_sphinx.exercises.notebooks import EXERCISES
+from posedu_sphinx.navigation.contents import is_chapter, page_of
+
+SITE = "https://example.github.io/posedu/"
+
+
+@pytest.mark.parametrize("chapter", sheets())
+def test_links_lead_to_files_and_no_role_is_left(chapter):
+    text = head(chapter)
+    links = re.findall(r"\]\((.*?)\)", text)
+    assert links
+    for link in links:
+        assert (EXERCISES / link).resolve().is_file(), link
+    assert not re.search(r"\{[a-z:]+\}`", text)
+
+
+@pytest.mark.parametrize("chapter", [c for c in sheets() if is_chapter(page_of(c))])
+def test_a_chapter_says_what_to_know_first(chapter):
+    (line,) = prerequisites(page_of(chapter), chapter)
+    assert line.startswith("You need ") and line.endswith(".")
+
+
+def test_links_of_a_download_lead_to_the_site_or_become_text():
+    text = "[The lab](../rope.ipynb#sec-a), [RoPE](../../book/rotary/rope.md)."
+    page = "notebooks/exercises/rope"
+    assert placed(text, page, SITE) == (
+        f"[The lab]({SITE}notebooks/rope.html#sec-a), "
+        f"[RoPE]({SITE}book/rotary/rope.html)."
+    )
+    assert placed(text, page, "") == "*The lab*, *RoPE*."
+    assert placed("[other](https://example.org/a.md)", page, "").count("example.org")
