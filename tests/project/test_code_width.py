@@ -1,10 +1,15 @@
-"""Code cells are at most 60 columns wide: a phone and Colab wrap longer lines."""
+"""Code cells are at most 60 columns wide: a phone and Colab wrap longer lines.
+
+So is the code in the boxes of exercises to find an input or to repair a function.
+"""
 
 import json
 import re
 
 import pytest
 
+from posedu.book import exercises
+from posedu_sphinx.exercises.exercise_list import Source
 from support import ROOT
 
 COLUMNS = 60
@@ -35,6 +40,33 @@ def test_code_of_a_lab_is_narrow(path):
     cells = json.loads(path.read_text("utf-8"))["cells"]
     code = ("".join(c["source"]) for c in cells if c["cell_type"] == "code")
     assert wide_lines(code) == []
+
+
+def code_of_exercise(source, exercise, given):
+    """The sources that a hunt or a repair shows; none for other exercises."""
+    if not exercise.hunt and not exercise.repair:
+        return []
+    return [*given, source.start(exercise)] if exercise.repair else given
+
+
+@pytest.mark.parametrize("chapter", exercises.sheets())
+def test_code_of_hunts_and_repairs_is_narrow(chapter):
+    source = Source(chapter)
+    for exercise, given, _ in source.exercises():
+        wide = wide_lines(code_of_exercise(source, exercise, given))
+        assert wide == [], exercise.name
+
+
+def test_a_hunt_and_a_repair_show_their_code():
+    shown = {}
+    for chapter in "fope", "repair":
+        source = Source(chapter)
+        for exercise, given, _ in source.exercises():
+            code = "\n".join(code_of_exercise(source, exercise, given))
+            shown[exercise.name] = set(re.findall(r"^def (\w+)", code, re.M))
+    assert shown["fope-1"] == set()
+    assert shown["fope-7"] == {"colleagues_count"}
+    assert shown["repair-2"] == {"symptom_of_packing", "packed_mask"}
 
 
 def test_a_wide_line_is_found():

@@ -40,6 +40,7 @@ from posedu.book.exercises.time_limit import TooLongError, time_limit
 from posedu.book.exercises.values import (
     equal,
     first_wrong,
+    float_for_int,
     has_symbols,
     is_number,
     scalar,
@@ -268,6 +269,10 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
             "`sp.simplify`."
         )
     if all(is_right):
+        for case, got, want in zip(exercise.cases, given, wanted, strict=True):
+            complaint = float_for_int(got, want)
+            if complaint:
+                return "wrong", f"{complaint}{_input_line(exercise, case)}"
         return "correct", "correct"
     first = is_right.index(False)
     failing = exercise.cases[first]
@@ -323,9 +328,13 @@ def _line_of(answer: Answer, error: BaseException) -> str:
     """Return where in the learner's code an exception arose: the line and its text.
 
     It is the last line that was running in the file or cell of ``answer``, the
-    learner's function; '' if the function is not written in Python.
+    learner's function; '' if the function is not written in Python, or if it claims
+    to wrap itself.
     """
-    code = getattr(inspect.unwrap(answer), "__code__", None)
+    try:
+        code = getattr(inspect.unwrap(answer), "__code__", None)
+    except ValueError:  # the chain of `__wrapped__` has no end
+        return ""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if code is not None and f.filename == code.co_filename]
     if not own:

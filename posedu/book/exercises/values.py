@@ -47,6 +47,23 @@ def wrong_form(got: Any, want: Any) -> str:
     return "" if right else _returns(type_in_words(got), needed)
 
 
+def float_for_int(got: Any, want: Any) -> str:
+    """Return a complaint on a float where an int is right, or ''.
+
+    The values are equal: ``got`` is what the learner's answer returned, ``want`` what
+    the solution returned.
+    """
+    if isinstance(want, tuple | list):
+        return next(filter(None, map(float_for_int, got, want)), "")
+    number = scalar(got)
+    if type(want) is not int or not isinstance(number, float | sp.Float):
+        return ""
+    return (
+        "The value is right, but it should be an int, got the "
+        f"{type(number).__name__} {number}."
+    )
+
+
 _UNDONE = {
     sp.Sum: "a sum",
     sp.Product: "a product",

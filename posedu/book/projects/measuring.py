@@ -18,7 +18,10 @@ from posedu.book.projects.records import Answer, Project, Report
 from posedu.book.provenance import provenance
 
 HERE = Path(__file__).parent
-SHARED = {"measuring", "records", "solutions", "__main__"}
+SHARED = {
+    *("measuring", "records", "solutions", "__main__"),
+    *("exchange", "plots", "recording", "rounding"),
+}
 
 
 @cache

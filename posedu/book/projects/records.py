@@ -44,7 +44,7 @@ class Goal:
 @check_types
 @dataclass(frozen=True)
 class Rubric:
-    """What an answer looks like if all, part or nothing is understood, as Markdown."""
+    """Looks of an answer if all, part or nothing is understood, as Markdown."""
 
     full: str
     partial: str
@@ -96,7 +96,7 @@ class Project:
 @check_types
 @dataclass
 class Report(SavedTable):
-    """What was measured of an answer to a project, to see and to hand in.
+    """Report on an answer to a project: what was measured, to see and to hand in.
 
     ``measured`` has the quantities for each of the ``seeds``, ``seconds`` the CPU time
     that each took, ``goals`` the goals in words, and ``reached`` for each seed whether

@@ -12,6 +12,7 @@ import threading
 import time
 import zlib
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell
 
-from posedu.book import exercises
+from posedu.book import exercises, explorables
 from posedu.book.exercises import checker, collect, learner, records, values
 from posedu.book.exercises.records import draw
 from posedu.book.exercises.time_limit import time_limit
@@ -181,6 +182,31 @@ def test_each_solution_runs_on_what_the_notebook_shows_before_it(name):
     for exercise, given, function in source.exercises():
         exec("\n\n".join([*given, source.code(function)]), scope)
         assert checker.verdict(exercise, scope[function])[0] == "correct"
+
+
+@EACH_SHEET
+def test_each_sheet_but_the_repairs_has_a_figure(name):
+    figure = SHEETS[name].figure
+    assert (figure == "") == (name == "repair")
+    assert not figure or figure in explorables.__all__
+
+
+@EACH_SHEET
+def test_the_example_of_a_sheet_prints_a_few_short_lines(name, capsys):
+    source = Source(name)
+    code = source.sheet.example.strip()
+    assert max(map(len, code.splitlines())) <= 60
+    printed = []
+    for _ in range(2):
+        scope = {}
+        exec(f"{source.header()}\n{code}", scope)
+        printed.append(capsys.readouterr().out)
+    first, second = printed
+    lines = first.splitlines()
+    assert 1 <= len(lines) <= 8 and max(map(len, lines)) <= 79
+    assert first == second and first.strip()
+    # The example runs before the exercises, so it must not define one of their names.
+    assert not scope.keys() & source.parts.keys()
 
 
 @EACH_SHEET
@@ -590,6 +616,9 @@ PAIR = replace(
     cases=((2, 5), (3, 4)),
     solution=lambda n, m: (sp.Rational(n, m), n + 2 * m),
 )
+COUNT = replace(
+    SCORES, cases=((5,), (8,)), solution=lambda n: n // 2, misconceptions=()
+)
 
 
 def overwrite(x, up):
@@ -859,6 +888,61 @@ def test_a_function_that_wraps_itself_is_checked():
     answer.__wrapped__ = answer
     assert learner.source_of(answer) is None
     assert checker.verdict(SQUARE, answer)[0] == "correct"
+
+
+def test_an_error_of_a_function_that_wraps_itself_gets_a_reply():
+    def answer(x, up):
+        return 1 / 0
+
+    answer.__wrapped__ = answer
+    status, message = checker.verdict(SQUARE, answer)
+    assert status == "wrong"
+    assert message.startswith("Your answer raises ZeroDivisionError: division by zero.")
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.array, sp.Integer, Fraction])
+def test_any_kind_of_whole_number_is_accepted_as_an_int(kind):
+    assert checker.verdict(COUNT, lambda n: kind(n // 2))[0] == "correct"
+    several = replace(COUNT, solution=lambda n: [n, n // 2])
+    assert checker.verdict(several, lambda n: (n, kind(n // 2)))[0] == "correct"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        (float, "float 2.0"),
+        (np.float32, "float 2.0"),
+        (torch.tensor, "float 2.0"),
+        (sp.Float, "Float 2.0+"),
+    ],
+)
+def test_a_float_is_refused_where_an_int_is_right(kind, shown):
+    expected = f"The value is right, but it should be an int, got the {shown}\\."
+    status, message = checker.verdict(COUNT, lambda n: kind(n // 2 * 1.0))
+    assert status == "wrong"
+    assert re.match(expected + r"\nThe input was n = 5\.", message), message
+    several = replace(COUNT, solution=lambda n: [n, n // 2])
+    message = checker.verdict(several, lambda n: (n, kind(n // 2 * 1.0)))[1]
+    assert re.match(expected, message), message
+
+
+def test_a_wrong_float_gets_the_reply_on_its_value():
+    message = checker.verdict(COUNT, lambda n: n / 2)[1]
+    assert message.startswith("Your answer is not a whole number")
+    message = checker.verdict(COUNT, lambda n: n // 2 + 1.0)[1]
+    assert message.startswith("One too many")
+
+
+@pytest.mark.parametrize("exercise", [e for e in ALL if not e.hunt], ids=ids)
+def test_an_exercise_says_where_it_asks_for_an_int(exercise):
+    def asks(value):
+        if isinstance(value, tuple | list):
+            return any(map(asks, value))
+        return type(value) is int
+
+    if asks(exercise.solution(*exercise.cases[0])):
+        said = f"{exercise.statement} {exercise.solution.__doc__}"
+        assert re.search(r"\b(an `?int|ints|integers?|whole number)\b", said)
 
 
 @pytest.mark.filterwarnings("ignore")

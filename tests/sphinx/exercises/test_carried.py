@@ -1,4 +1,4 @@
-"""What a notebook for download carries: what it imports, small and complete."""
+"""Packages in notebooks for download: small, and complete."""
 
 import base64
 import io

@@ -28,6 +28,8 @@ from posedu_sphinx.ledger import statements
 from posedu_sphinx.navigation import contents, downloads, reading_time
 from posedu_sphinx.reference import catalog
 from posedu_sphinx.site.vendor import AXE_SCRIPT
+from posedu_sphinx.teaching.lessons import lessons
+from posedu_sphinx.teaching.slides import FOLDER
 from support.random_maps import made_up
 
 pytestmark = [
@@ -185,6 +187,66 @@ def test_a_page_is_sound(page, width, theme, address, cleared_tab):
         assert len(words) > 10 and not re.search(r"[0-9a-f]{32}", words), words
     tab.add_script_tag(path=AXE_SCRIPT)
     assert tab.evaluate(AXE) == []
+
+
+DECKS = [
+    (name, *setting)
+    for number, name in enumerate(lessons())
+    for turn, setting in enumerate(SETTINGS)
+    if ALL or turn == number % len(SETTINGS)
+]
+ON_SLIDE = """async () => {
+  const slide = Reveal.getCurrentSlide();
+  const content = slide.querySelector(".posedu-content");
+  await new Promise(requestAnimationFrame);
+  return {
+    frame: slide.scrollHeight > slide.clientHeight + 1,
+    beyond: content.scrollHeight > content.clientHeight + 1 ||
+      content.scrollWidth > content.clientWidth + 1,
+    scrolls: content.tabIndex === 0,
+    static: [...content.querySelectorAll(".static:not([hidden])")].length,
+  };
+}"""
+
+
+@pytest.mark.parametrize(("deck", "width", "theme"), DECKS)
+def test_no_slide_is_cut_off(deck, width, theme, address, cleared_tab):
+    tab, faults = cleared_tab
+    tab.set_viewport_size({"width": width, "height": {1280: 720, 390: 844}[width]})
+    tab.emulate_media(color_scheme=theme)
+    load(tab, f"{address}{FOLDER}/{deck}.html")
+    tab.wait_for_function("() => window.Reveal?.isReady()")
+    assert tab.evaluate("() => document.documentElement.dataset.theme") == theme
+    assert tab.locator("mjx-merror").count() == 0
+    assert tab.evaluate(UNSET) == [], "formulas left unset"
+    tab.add_script_tag(path=AXE_SCRIPT)
+    number = tab.evaluate("() => Reveal.getTotalSlides()")
+    assert number == len(lessons()[deck].slides) + 1
+    for n in range(number):
+        tab.evaluate("n => Reveal.slide(n)", n)
+        found = tab.evaluate(ON_SLIDE)
+        assert not found["frame"], n
+        assert found["static"] == 0, "an explorable without its script"
+        assert not found["beyond"] or (width == 390 and found["scrolls"]), n
+        if n % 6 == 1:
+            assert tab.evaluate(AXE) == []
+    assert faults == []
+
+
+def test_keys_turn_the_slides_or_move_a_slider(address, chromium):
+    deck = f"{FOLDER}/rotations.html"
+    tab, faults = open_page(chromium.new_context(), address, deck)
+    tab.wait_for_function("() => window.Reveal?.isReady()")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    slider = tab.locator("section.present input[name=offset]")
+    slider.focus()
+    tab.keyboard.press("ArrowRight")
+    assert slider.input_value() == "17"
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("ArrowRight")
+    assert slider.count() == 0 and tab.url.endswith("#/3")
+    assert faults == []
 
 
 @pytest.mark.parametrize(

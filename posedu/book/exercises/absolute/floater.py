@@ -695,6 +695,7 @@ In both layers, append a column that holds `t` for each state to the features.
         _tensors(-1.0, 3, 4, 10),
         _tensors(0.5, 6, 3, 20),
         _tensors(1000.1, 2, 3, 30),
+        (0.5, *(x.round().float() for x in _tensors(0.5, 2, 3, 40)[1:])),
     ),
     solution=field,
     misconceptions=(
@@ -782,7 +783,7 @@ With the identity as inner weights and $V$ as outer weights, without time weight
 
 
 def steps_needed(position, omega, tolerance):
-    """Fewest solver steps per position that keep an angle accurate.
+    """Fewest solver steps per position that keep an angle accurate: an int.
 
     A bound on the error of the angle ``omega`` · ``position`` must be at most
     ``tolerance``; ``omega`` is the frequency in radians per position.
@@ -931,7 +932,10 @@ The error grows in proportion to the position, but only the fourth root of the p
 
 
 def colleagues_step(a, b, t, p, s):
-    """One step of the Runge–Kutta method "rk4" on h(t, p) = A p + t³ b."""
+    """One step of "rk4", the Runge–Kutta method.
+
+    The function is h(t, p) = A p + t³ b.
+    """
 
     def slope(time, point):
         return a @ point + time**3 * b
@@ -940,7 +944,8 @@ def colleagues_step(a, b, t, p, s):
     second = slope(t + s / 2, p + s / 2 * first)
     third = slope(t + s / 2, p + s / 2 * second)
     fourth = slope(t + s, p + s * third)
-    return p + s / 6 * (first + 2 * second + 2 * third + fourth)
+    middle = 2 * second + 2 * third
+    return p + s / 6 * (first + middle + fourth)
 
 
 def field_that_differs():
@@ -1005,7 +1010,7 @@ Both methods have order four, by {prf:ref}`the theorem on the tableaux <thm-floa
 
 
 def colleagues_number(position, omega, tolerance):
-    """Fewest solver steps per position that keep an angle accurate."""
+    """Fewest solver steps per position for an angle."""
     share = position * omega**5 / (120 * tolerance)
     return max(1, math.ceil(share**0.2))
 
@@ -1065,6 +1070,15 @@ A position $i$ is the time $i\, \Delta$.
 Pairs are interleaved: feature $2p$ is the sine and feature $2p + 1$ the cosine of pair $p$.
 In a step by the angle $z$ a pair rotates by $z$ radians.
 """,
+    example=r"""
+from posedu.numpy.absolute import flow
+
+start, at = np.array([0.0, 1.0]), [0, 1, 10]
+solver = dict(tableau="classical", delta=0.1)
+out = flow(lambda t, p: 10 * t + 0 * p, start, at, **solver)
+print(np.round(out, 3))  # p(0) + 5 t^2, [positions, width]
+""",
+    figure="floater_explorable",
     exercises=(
         FACTOR,
         FIELD_MATRIX,

@@ -1016,12 +1016,17 @@ def _commutes(a, m):
 
 
 def colleagues_verdict(a):
-    """Return whether the inner product of A γ(x) and A γ(y) depends on x − y alone."""
+    """Return whether ⟨A γ(x), A γ(y)⟩ is relative.
+
+    It is if it depends on x − y alone.
+    """
     product = a.T @ a
     on_diagonal = product.diagonal()
-    is_diagonal = abs(product - np.diag(on_diagonal)).max() < 1e-9
-    weights = on_diagonal.reshape(-1, 2)
-    return bool(is_diagonal and abs(weights[:, 0] - weights[:, 1]).max() < 1e-9)
+    others = product - np.diag(on_diagonal)
+    cosines, sines = on_diagonal.reshape(-1, 2).T
+    is_diagonal = abs(others).max() < 1e-9
+    is_equal = abs(cosines - sines).max() < 1e-9
+    return bool(is_diagonal and is_equal)
 
 
 def layer_that_differs():
@@ -1087,6 +1092,16 @@ $m$ is the number of frequencies, so that there are $2m$ features.
 A frequency in turns has the angle $2\pi\, b^\top x$, one in radians the angle $b^\top x$.
 $\Phi$ is the distribution function of the standard normal distribution, and GELU is $x\,\Phi(x)$.
 """,
+    example=r"""
+from posedu.numpy.absolute import fourier_features
+
+b = np.array([1.0, 2.0])
+convention = dict(layout="half", first="cos")
+scale = dict(unit="turns", amplitude="one")
+x = fourier_features([0, 1 / 6], b, **convention, **scale)
+print(np.round(x, 3))
+""",
+    figure="fourier_explorable",
     exercises=(
         KERNEL,
         FEATURES,

@@ -1029,7 +1029,10 @@ It is useful where it is small, because then it proves that no pair is close; it
 
 
 def colleagues_gradients(positions, gradients, rows):
-    """Gradient of a position table, as a SymPy matrix of ``rows`` rows."""
+    """Gradient of a position table of ``rows`` rows.
+
+    It is a SymPy matrix.
+    """
     table = np.zeros((rows, gradients.cols), dtype=object)
     table[list(positions)] += np.array(gradients)
     return sp.Matrix(table)
@@ -1093,9 +1096,12 @@ A batch of two texts has every position twice, so a test with a single text cann
 
 
 def colleagues_positions(tokens, padding):
-    """Position that RoBERTa gives to every token, an int64 array like ``tokens``."""
-    places = torch.arange(tokens.shape[1])
-    return torch.where(tokens == padding, padding, padding + 1 + places)
+    """Position that RoBERTa gives to every token.
+
+    The result is an int64 tensor like ``tokens``.
+    """
+    places = padding + 1 + torch.arange(tokens.shape[1])
+    return torch.where(tokens == padding, padding, places)
 
 
 def text_that_differs():
@@ -1154,6 +1160,13 @@ SHEET = Sheet(
     conventions=r"""
 Positions, rows and layers count from 0; a table has a row for each position.
 """,
+    example=r"""
+from posedu.numpy.absolute import embed_learned
+
+x, table = np.ones((2, 3)), np.arange(12.0).reshape(4, 3)
+print(embed_learned(x, [2, 0], table=table, beyond="raise"))
+""",
+    figure="learned_embeddings_explorable",
     exercises=(
         ROW_GRADIENTS,
         ROWS,

@@ -791,7 +791,10 @@ On average a text therefore fills the range of {prf:ref}`randomized positions <d
 
 
 def colleagues_jitter(tau):
-    """Largest a such that jitter in ± a never reorders the positions ``tau``."""
+    """Largest a with which jitter in ± a keeps order.
+
+    The order is that of the positions ``tau``.
+    """
     steps = np.abs(tau[1:] - tau[:-1])
     return float(steps.min()) / 2
 
@@ -855,6 +858,13 @@ SHEET = Sheet(
 $\tau$ are positions, $\delta$ is the shift and $D$ its largest size, and λ is the scale.
 Randomized positions are drawn from $0, \dots, M - 1$, and everything counts from 0.
 """,
+    example=r"""
+from posedu.numpy.absolute import randomized
+
+sample = np.array([[5, 0, 9], [2, 3, 1]])
+print(randomized([0, 1, 2], sample=sample))
+""",
+    figure="cape_explorable",
     exercises=(
         PRODUCT,
         CAPE_POSITIONS,

@@ -1162,7 +1162,7 @@ It is below 100 for $d = 512$, the largest $d$ in the check.
     hint=r"""
 The inner product is a sum of cosines; `np.diff` compares neighbors, and `np.argmax` finds the first `True`.
 """,
-    cases=((2,), (4,), (16,), (64,), (88,), (512,)),
+    cases=((2,), (4,), (16,), (38,), (64,), (88,), (512,)),
     solution=first_rise,
     misconceptions=(
         Misconception(
@@ -1274,7 +1274,8 @@ The inner product is a sum of cosines; `np.diff` compares neighbors, and `np.arg
     explanation=r"""
 The inner product is $\sum_p \cos \omega_p t$, by {prf:ref}`the theorem on the Gram matrix <thm-sin-gram>`.
 The first rise is at 4 for $d = 2$, 4 and 16, at 6 for $d = 64$, at 12 for $d = 88$ and at 44 for $d = 512$.
-The fastest cosine rises from $t = \pi$ on; with more pairs more slow cosines are still falling there, and the sum turns later.
+The fastest cosine rises from $t = \pi$ on; with more pairs more of the cosines are still falling there.
+In these examples the first rise never comes earlier for a larger $d$.
 So the curve is largest at 0, but it does not fall with the distance: at its first rise the value is still 0.73 of the maximum for $d = 64$.
 """,
     prediction=Prediction(
@@ -1450,14 +1451,15 @@ A head can therefore tell before from after, though the inner product of the enc
 
 
 def colleagues_table(positions, d):
-    """Sinusoidal encodings of positions, interleaved, as a float32 tensor.
+    """Sinusoidal encodings of positions, interleaved.
 
-    The positions have the dtype of the colleague's model, bfloat16.
+    The result is a float32 tensor. The positions have the
+    dtype of the colleague's model, bfloat16.
     """
     at = positions.bfloat16().double()
     pairs = torch.arange(d // 2, dtype=torch.float64)
     angles = at[:, None] / 10000 ** (2 * pairs / d)
-    both = torch.stack([torch.sin(angles), torch.cos(angles)], dim=2)
+    both = torch.stack((angles.sin(), angles.cos()), dim=2)
     return both.reshape(len(at), d).float()
 
 
@@ -1513,8 +1515,9 @@ Float64 angles do not help once the position itself is lost: convert the positio
 
 
 def colleagues_reordering(x):
-    """Reorder the last axis of x from the half to the interleaved layout."""
-    return np.concatenate((x[..., 0::2], x[..., 1::2]), axis=-1)
+    """Reorder the last axis from half to interleaved."""
+    first, second = x[..., 0::2], x[..., 1::2]
+    return np.concatenate((first, second), axis=-1)
 
 
 def vector_that_differs():
@@ -1575,6 +1578,13 @@ SHEET = Sheet(
     conventions=r"""
 Positions, features and pairs count from 0, the base is 10000, and a pair is (sine, cosine).
 """,
+    example=r"""
+from posedu.numpy.absolute import sinusoidal
+
+encodings = sinusoidal([0, 10], 4, layout="interleaved")
+print(np.round(encodings, 3))
+""",
+    figure="sinusoidal_explorable",
     exercises=(
         FIRST_POSITION,
         FREQUENCIES,

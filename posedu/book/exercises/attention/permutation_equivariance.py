@@ -179,8 +179,12 @@ def _lifted(logits, mask):
 
 
 def colleagues_weights(logits, mask):
-    """Return masked softmax weights; a row without allowed keys gets zeros."""
-    lifted = np.exp(logits - logits.max(-1, keepdims=True)) * mask
+    """Return the weights of a masked softmax.
+
+    A row without allowed keys gets zeros.
+    """
+    largest = logits.max(-1, keepdims=True)
+    lifted = np.exp(logits - largest) * mask
     sums = lifted.sum(-1, keepdims=True)
     return lifted / np.where(sums == 0, 1.0, sums)
 
@@ -200,7 +204,10 @@ def _not_two_keys(logits, mask):
 
 
 def colleagues_share(k, heads):
-    """Return the keys that each query head sees in grouped-query attention."""
+    """Return the keys that each query head sees.
+
+    Heads share keys, as in grouped-query attention.
+    """
     return k.repeat(1, heads // k.shape[1], 1, 1)
 
 
@@ -303,6 +310,15 @@ SHEET = Sheet(
     conventions=r"""
 Everything counts from zero: query $i$, key $j$.
 """,
+    example=r"""
+from posedu.numpy.attention import steps
+
+q = np.array([[[1.0], [0.0]]])  # [heads, tokens, d]
+k = np.log([[[1.0], [3.0]]])
+a = steps(q, k, k).weights
+print(np.round(a, 3))  # a row for each query
+""",
+    figure="permutation_equivariance_explorable",
     exercises=(
         Exercise(
             name="permutation-equivariance-1",

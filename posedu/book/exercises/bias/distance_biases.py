@@ -456,7 +456,7 @@ Are the slopes that are added for 12 heads steep or flat?
     hint=r"""
 `[::2]` takes every other entry, the first included.
 """,
-    cases=((1,), (8,), (12,), (6,), (16,), (71,)),
+    cases=((1,), (8,), (12,), (6,), (7,), (16,), (71,)),
     solution=slopes,
     misconceptions=(
         Misconception(
@@ -997,7 +997,7 @@ So weights trained with one convention run with the other only after $r_1$ is mu
 def until_lost(bias, near):
     """Number of keys at which the nearest ``near`` have less than half of the weight.
 
-    The weight is the attention weight of one query. ``bias[t]`` is the bias at distance
+    The number is an int. The weight is the attention weight of one query. ``bias[t]`` is the bias at distance
     t, and all keys have equal content. The number is 0 if ``len(bias)`` keys are not
     enough.
     """
@@ -1155,9 +1155,10 @@ With $r_1 = 1.5$ there is none: the far keys have a finite sum, and the near one
 
 
 def colleagues_slopes(heads):
-    """ALiBi's slopes for any number of heads, as a colleague computes them."""
+    """ALiBi's slopes for any number of heads."""
     power = 2 ** int(np.ceil(np.log2(heads)))
-    return 2.0 ** (-8 * np.arange(1, power + 1) / power)[:heads]
+    numbers = np.arange(1, power + 1)
+    return 2.0 ** (-8 * numbers / power)[:heads]
 
 
 def heads_that_differ():
@@ -1207,5 +1208,15 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j$ the key, counted from 0; $t = |i - j|$ is their distance, $m$ a slope of ALiBi, $r_1$ and $r_2$ are KERPLE's numbers.
 A bias is added to the logits before the softmax.
 """,
+    example=r"""
+from posedu.numpy.attention import causal_mask, steps
+from posedu.numpy.bias import alibi
+
+q, mask = np.zeros((2, 3, 4)), causal_mask(3)
+hooks = alibi(heads=2, slopes=np.array([1.0, 0.5]))
+logits = steps(q, q, q, hooks, mask=mask).logits
+print(logits[:, 2])  # query 2 of both heads: [heads, keys]
+""",
+    figure="distance_biases_explorable",
     exercises=(FAR, TOTAL, BUCKETS, SLOPES, ROW, SANDWICH, KERPLE, LOST, HEADS),
 )

@@ -406,7 +406,7 @@ This is {prf:ref}`the theorem that FIRE contains any table <thm-fire-table>`; a 
 
 
 def kinks(table):
-    """Number of kinks of the broken line through biases by distance.
+    """Number of kinks of the broken line through biases by distance: an int.
 
     ``table`` has the bias of each distance 0, 1, ….
     """
@@ -689,7 +689,7 @@ With $u = 0$ the logits are $S$, or $S + B$ with `residual`: training can start 
 def later_keys(kernel, masked):
     """Number of keys after the query on which the logit of its own key depends.
 
-    Two convolutions of width ``kernel`` run over the query's keys. With ``masked`` the
+    The number is an int. Two convolutions of width ``kernel`` run over the query's keys. With ``masked`` the
     later keys are set to 0 before the first convolution.
     """
     return 0 if masked else 2 * (kernel // 2)
@@ -783,7 +783,7 @@ Its *output* at these keys is still not 0, and the second layer reads it; {ref}`
 
 
 def colleagues_inputs(tokens, c, threshold):
-    """Input of FIRE's network for every query and key, as a colleague computes it."""
+    """Input of FIRE's network, [queries, keys]."""
     queries, keys = np.indices((tokens, tokens))
     distance = np.clip(queries - keys, 0, None)
     longest = np.clip(distance, threshold, None)
@@ -838,7 +838,7 @@ A test of a rule with a maximum needs texts on both sides of it: hers were all n
 
 
 def colleagues_kinks(table):
-    """Number of kinks of the broken line through biases, as a colleague counts them."""
+    """Number of kinks of the broken line through biases."""
     slopes = np.diff(table).round(9)
     return len(np.unique(slopes)) - 1
 
@@ -900,5 +900,13 @@ Everywhere $i$ is the query and $j$ the key, counted from 0; $[z]_+ = \max(z, 0)
 FIRE's threshold is $\ell$.
 A bias is added to the logits before the softmax.
 """,
+    example=r"""
+from posedu.numpy.bias import fire_inputs
+
+offsets, options = [3, 2, 1, 0], dict(c=1.0, threshold=7.0)
+x = fire_inputs(offsets, 3.0, **options, later="distance")
+print(np.round(x, 3))  # query 3, keys 0 to 3
+""",
+    figure="fire_explorable",
     exercises=(MIDDLE, INPUTS, NETWORK, KINKS, DAPE, LATER_KEYS, LONG_TEXT, SAME_SLOPE),
 )

@@ -1423,7 +1423,7 @@ At all other positions each gate from key $j$ on gets the slope $u_{\lceil p \rc
 
 
 def colleagues_positions(logits, npos):
-    """CoPE's positions, ``[queries, keys]``, as a colleague computes them."""
+    """CoPE's positions, ``[queries, keys]``."""
     gates = 1 / (1 + np.exp(-np.diag(logits)))
     counted = np.cumsum(gates)  # one sum serves all queries
     since_key = counted[:, None] - counted + gates
@@ -1488,8 +1488,9 @@ In both tests all rows are equal, so the gates do not depend on the query, and t
 
 
 def colleagues_weights(marked, k, sharp):
-    """Weights ``[n]`` of a query that looks for the k-th last mark, by a colleague."""
-    number = np.array([marked[j:].sum() for j in range(len(marked))])
+    """Weights ``[n]`` of a query for the k-th last mark."""
+    keys = range(len(marked))
+    number = np.array([marked[j:].sum() for j in keys])
     column = number.clip(max=k)
     e = np.exp(sharp * (1.0 * marked + (column == k)))
     return e / e.sum()
@@ -1556,6 +1557,14 @@ SHEET = Sheet(
 Queries $i$ and keys $j \le i$ count from 0, and everything is causal.
 $\sigma$ is the sigmoid, and a table has `npos` columns $e[0], e[1], …$.
 """,
+    example=r"""
+from posedu.numpy.gated import interpolated_vectors
+
+table = np.array([[0.0, 1.0, 2.0], [5.0, 6.0, 9.0]])
+p = np.array([[1.0, 1.5]])  # [queries, keys]
+print(interpolated_vectors(p, table))  # e[1], e[1.5]
+""",
+    figure="cope_explorable",
     exercises=(
         COUNT,
         POSITIONS,

@@ -572,6 +572,7 @@ _ARRAYS = (
     np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
     np.diag([0.0, 1.0, 0.0]),
     np.diag([1.0, 1 + 5e-6, 1.0]),
+    np.diag([0.0, 1e-9]),
     np.where(np.tri(4, dtype=bool), _line[:4, :4], -np.inf),
     np.tri(4) + np.diag([2.0, 3.0], -2),
     np.add.outer(np.arange(3.0), np.arange(3.0)),
@@ -1370,9 +1371,10 @@ Dividing by the product of all gates to use one cumulative product fails in floa
 
 
 def colleagues_check(a):
-    """Return whether the causal triangle of ``a`` is Toeplitz, as a colleague tests it.
+    """Return whether ``a`` is Toeplitz where it is causal.
 
-    It compares the two ends of each diagonal.
+    It compares the two ends of each diagonal of the causal
+    triangle.
     """
     for offset in range(len(a)):
         line = np.diag(a, -offset)
@@ -1438,6 +1440,14 @@ SHEET = Sheet(
     conventions=r"""
 Queries $i$ and keys $j$ count from 0; $\sigma$ is the sigmoid; ALiBi of slope $m > 0$ adds $-m(i - j)$ to the logits; $\beta = \sigma(z)$ is the share that a key breaks off the stick.
 """,
+    example=r"""
+from posedu.numpy.gated import forget_bias
+
+bias = forget_bias(np.log([0.5, 0.25, 0.5]))
+left = np.tril(np.exp(bias))  # keys j up to the query i
+print(np.round(left, 3))
+""",
+    figure="decay_explorable",
     exercises=(
         GATE,
         STICK,

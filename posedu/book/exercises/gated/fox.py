@@ -1352,7 +1352,7 @@ With gains 1 the mean square of a key is just below 1, because $\varepsilon$ is 
 
 
 def keys_holding(log_f, share):
-    """Fewest nearest keys that hold the part ``share`` of the weight.
+    """Fewest nearest keys that hold the part ``share`` of the weight: an int.
 
     The weight is the attention weight of the last FoX query on all keys, which have
     equal content; ``log_f``, ``[tokens]``, are the log gates.
@@ -1412,6 +1412,7 @@ Take cumulative sums twice: of $\log f$ from the end, and of their exponentials.
         (np.zeros(4), 0.6),
         (np.zeros(3), 0.9),
         (np.zeros(4), 0.5),
+        (np.zeros(4), 0.7501),
         (np.log([0.1, 0.9, 0.5, 0.4]), 0.75),
         (np.repeat([-50.0, -0.1], [20, 5]), 0.75),
         (_HALF, 0.99),
@@ -1533,10 +1534,11 @@ So at the first step a layer of the authors' sees about seven tokens, and one wi
 
 
 def colleagues_count(log_f, share):
-    """Fewest nearest keys that hold the part ``share``, as a colleague counts them."""
-    left = np.exp(np.append(0.0, log_f[:0:-1]).cumsum())
-    held = left.cumsum()
-    return int(np.count_nonzero(held <= share * held[-1])) + 1
+    """Fewest nearest keys that hold the part ``share``."""
+    log_left = np.append(0.0, log_f[:0:-1]).cumsum()
+    held = np.exp(log_left).cumsum()
+    too_few = held <= share * held[-1]
+    return int(np.count_nonzero(too_few)) + 1
 
 
 def gates_that_differ():
@@ -1600,5 +1602,13 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j \le i$ the key, counted from 0.
 $f_l \in (0, 1)$ is the gate of token $l$, $F_{ij}$ the share of key $j$ that is left at query $i$, $D = \log F$, and $c$ are the cumulative sums of $\log f$.
 """,
+    example=r"""
+from posedu.numpy.gated import log_gates
+
+x = np.log([[1.0], [3.0], [9.0]])  # [tokens, d_model]
+w, b = np.array([[1.0], [-1.0]]), np.zeros(2)  # two heads
+print(np.round(np.exp(log_gates(x, w, b)), 3))
+""",
+    figure="fox_explorable",
     exercises=(SHARE_LEFT, SLOPE, WEIGHTS, SUMS, FEATURE, SHIFT, KEYS_HOLDING, TIES),
 )

@@ -467,7 +467,7 @@ The chapter derives it: the result is a factor times a variance *under the weigh
         (draw(6), 1.5),
         (draw(5) + 30.0, 2.0),
         (1000.0 * draw(5), 0.003),
-        (np.array([1000.0, 1001.0]), 1.0),
+        (np.array([1000.0, 1001.0]), 2.0),
         (np.array([0.0, 1000.0]), 1.0),
     ),
     solution=slope,
@@ -814,6 +814,7 @@ A causal average is a cumulative sum over the number of tokens so far.
         ("abc", "ab", 0),
         ("ab", "cb", 0),
         ("bca", "cba", 0),
+        (9 * "a" + "b", 9 * "a" + "c", 11),
         (199 * "a" + "b", 199 * "a" + "c", 4),
         (199 * "a" + "b", 199 * "a" + "c", 6),
     ),
@@ -937,14 +938,20 @@ Texts that differ at their end only become alike with depth: with 200 letters th
 
 
 def colleagues_comparison(left, right, layers):
-    """Return whether averaging layers give two texts different last outputs."""
+    """Return whether averaging layers distinguish texts.
 
-    def outputs(text):
-        letters = np.array([[ord(c) == n for n in range(256)] for c in text])
+    They do if the last outputs differ.
+    """
+
+    def last_output(text):
+        codes = np.array([ord(c) for c in text])
+        letters = codes[:, None] == np.arange(256)
         layer = np.tri(len(text))
-        return np.linalg.matrix_power(layer, layers) @ letters
+        stack = np.linalg.matrix_power(layer, layers)
+        return (stack @ letters)[-1]
 
-    return not np.allclose(outputs(left)[-1], outputs(right)[-1], rtol=0, atol=1e-12)
+    ends = last_output(left), last_output(right)
+    return not np.allclose(*ends, rtol=0, atol=1e-12)
 
 
 def texts_that_differ():
@@ -1005,7 +1012,10 @@ Texts of the same length are divided by the same numbers, so tests with equal le
 
 
 def colleagues_guess(left, right, layers):
-    """Return whether averaging layers give two texts different last outputs."""
+    """Return whether averaging layers distinguish texts.
+
+    They do if the last outputs differ.
+    """
     return left != right
 
 
@@ -1069,6 +1079,15 @@ Tokens count from 0; a causal query sees itself and all tokens before it.
 $\tau$ multiplies logits, besides $1/\sqrt d$.
 There is no positional encoding anywhere.
 """,
+    example=r"""
+from posedu.numpy.attention import attend
+from posedu.numpy.nope import nope
+
+q, k = np.ones((1, 2, 1)), np.log([[[1.0], [3.0]]])
+v = np.array([[[0.0], [10.0]]])  # [heads, tokens, d]
+print(np.round(attend(q, k, v, nope(temperature=2.0)), 3))
+""",
+    figure="nope_explorable",
     exercises=(
         FIRST_WEIGHT,
         LONGER_TEXT,

@@ -19,48 +19,59 @@ def _randn(*shape, seed=0):
 
 
 def rotate(x, angles):
-    """Rotate pairs of features of ``x``, ``[..., tokens, d]``, in the half layout.
+    """Rotate pairs of features of ``x``, half layout.
 
-    Feature p and feature d/2 + p are a pair; ``angles`` is [..., tokens, d/2].
+    ``x`` is [..., tokens, d]. Feature p and feature d/2 + p
+    are a pair; ``angles`` is [..., tokens, d/2].
     """
-    first, second = x.chunk(2, dim=-1)
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+    a, b = x.chunk(2, dim=-1)
+    cos = angles.cos().to(x.dtype)
+    sin = angles.sin().to(x.dtype)
+    rotated = a * cos - b * sin, b * cos + a * sin
+    return torch.cat(rotated, -1)
 
 
 def frequencies(d, base=10_000.0):
-    """RoPE's frequencies of a head with ``d`` features, float64, [d/2]."""
-    return base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    """RoPE's frequencies of a head of d features.
+
+    They are float64, [d/2].
+    """
+    two_p = torch.arange(0, d, 2, dtype=torch.float64)
+    return base ** (-two_p / d)
 
 
 # repair-1: left padding
 
 
 def padded_tokens(x, mask, table):
-    """Add learned rows to left-padded tokens ``x``, [batch, tokens, d].
+    """Add learned rows to left-padded tokens ``x``.
 
-    ``mask`` is True at real tokens, ``table`` [positions, d] has a row for each
-    position. The first real token of a text is at position 0.
+    ``x`` is [batch, tokens, d], ``mask`` is True at real
+    tokens, ``table`` [positions, d] has a row for each
+    position. A text's first real token is at position 0.
     """
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     return x + table[positions]
 
 
 def _broken_padded_tokens(x, mask, table):
-    """Add learned rows to left-padded tokens ``x``, [batch, tokens, d].
+    """Add learned rows to left-padded tokens ``x``.
 
-    ``mask`` is True at real tokens, ``table`` [positions, d] has a row for each
-    position. The first real token of a text is at position 0.
+    ``x`` is [batch, tokens, d], ``mask`` is True at real
+    tokens, ``table`` [positions, d] has a row for each
+    position. A text's first real token is at position 0.
     """
     positions = torch.arange(x.shape[1])
     return x + table[positions]
 
 
 def symptom_of_padding(function):
-    """Return how much the last token of a text changes if the text is padded."""
-    x, table = torch.ones(1, 5, 2), torch.arange(16.0).reshape(8, 2)
-    alone = function(x[:, 2:], torch.ones(1, 3, dtype=torch.bool), table)
-    padded = function(x, torch.tensor([[False, False, True, True, True]]), table)
+    """Return how much padding changes the last token."""
+    x = torch.ones(1, 5, 2)
+    table = torch.arange(16.0).reshape(8, 2)
+    mask = torch.tensor([[False, False, True, True, True]])
+    alone = function(x[:, 2:], mask[:, 2:], table)
+    padded = function(x, mask, table)
     return (padded[0, -1] - alone[0, -1]).abs().max().item()
 
 
@@ -123,27 +134,33 @@ It would have changed, too, if prompt and answer were counted differently, since
 
 
 def packed_mask(segments):
-    """Mask [tokens, tokens] of texts packed in one row: True where i may attend to j.
+    """Mask [tokens, tokens] of texts packed in one row.
 
-    ``segments`` [tokens] numbers each token's text; texts stand one after another. A
-    token attends to itself and to earlier tokens of its own text.
+    It is True where i may attend to j. ``segments``
+    [tokens] numbers each token's text; texts stand one
+    after another. A token attends to itself and to earlier
+    tokens of its own text.
     """
     i = torch.arange(len(segments))
-    return (i[:, None] >= i) & (segments[:, None] == segments)
+    same_text = segments[:, None] == segments
+    return (i[:, None] >= i) & same_text
 
 
 def _broken_packed_mask(segments):
-    """Mask [tokens, tokens] of texts packed in one row: True where i may attend to j.
+    """Mask [tokens, tokens] of texts packed in one row.
 
-    ``segments`` [tokens] numbers each token's text; texts stand one after another. A
-    token attends to itself and to earlier tokens of its own text.
+    It is True where i may attend to j. ``segments``
+    [tokens] numbers each token's text; texts stand one
+    after another. A token attends to itself and to earlier
+    tokens of its own text.
     """
     i = torch.arange(len(segments))
-    return (i[:, None] >= i) & (segments[:, None] >= segments)
+    same_text = segments[:, None] >= segments
+    return (i[:, None] >= i) & same_text
 
 
 def symptom_of_packing(function):
-    """Return how many keys of other texts a packed text attends to."""
+    """Return how many keys of other texts are seen."""
     segments = torch.tensor([0, 0, 0, 1, 1])
     return function(segments)[3:, :3].sum().item()
 
@@ -199,34 +216,43 @@ They change nothing else either, once the mask is right: within a text all offse
 
 
 def cached_scores(q, keys, base, d):
-    """Scores of the newest query with all keys, when the base has just changed.
+    """Scores of the newest query after a change of base.
 
-    ``q`` [d] is the query of the last token, ``keys`` [tokens, d] are all keys, not
-    rotated, at positions 0, 1, …; ``base`` is RoPE's base from now on.
+    ``q`` [d] is the query of the last token, ``keys``
+    [tokens, d] are all keys, not rotated, at positions
+    0, 1, …; ``base`` is RoPE's base from now on.
     """
     positions = torch.arange(len(keys), dtype=torch.float64)
     angles = positions[:, None] * frequencies(d, base)
-    return rotate(keys, angles) @ rotate(q[None], angles[-1:])[0]
+    query = rotate(q[None], angles[-1:])[0]
+    return rotate(keys, angles) @ query
 
 
 def _broken_cached_scores(q, keys, base, d):
-    """Scores of the newest query with all keys, when the base has just changed.
+    """Scores of the newest query after a change of base.
 
-    ``q`` [d] is the query of the last token, ``keys`` [tokens, d] are all keys, not
-    rotated, at positions 0, 1, …; ``base`` is RoPE's base from now on.
+    ``q`` [d] is the query of the last token, ``keys``
+    [tokens, d] are all keys, not rotated, at positions
+    0, 1, …; ``base`` is RoPE's base from now on.
     """
     positions = torch.arange(len(keys), dtype=torch.float64)
-    cached = rotate(keys[:-1], positions[:-1, None] * frequencies(d))
-    angle = positions[-1:, None] * frequencies(d, base)
-    newest = rotate(keys[-1:], angle)
-    return torch.cat((cached, newest)) @ rotate(q[None], angle)[0]
+    old = positions[:-1, None] * frequencies(d)
+    new = positions[-1:, None] * frequencies(d, base)
+    cached = rotate(keys[:-1], old)
+    newest = rotate(keys[-1:], new)
+    query = rotate(q[None], new)[0]
+    return torch.cat((cached, newest)) @ query
 
 
 def symptom_of_stale_keys(function):
-    """Return how much scores depend on the place of a text, with a base of 500."""
+    """Return how much scores depend on a text's place.
+
+    The base is 500.
+    """
     tokens, first = torch.ones(2, 4), torch.zeros(3, 4)
+    later = torch.cat((first, tokens))
     near = function(tokens[0], tokens, 500.0, 4)
-    far = function(tokens[0], torch.cat((first, tokens)), 500.0, 4)
+    far = function(tokens[0], later, 500.0, 4)
     return (near[-2] - far[-2]).abs().item()
 
 
@@ -293,27 +319,35 @@ Both give the same keys up to rounding.
 
 
 def rotated_in(x, positions, dtype):
-    """Rotate ``x``, [tokens, d], at ``positions`` [tokens]; return it as ``dtype``.
+    """Rotate ``x``, [tokens, d], in the half layout.
 
-    The layout is half, the base 10,000.
+    ``positions`` is [tokens], the base 10,000; the result
+    has the dtype ``dtype``.
     """
-    angles = positions.double()[:, None] * frequencies(x.shape[1])
-    return rotate(x.to(dtype), angles)
+    omega = frequencies(x.shape[1])
+    places = positions.double()[:, None]
+    return rotate(x.to(dtype), places * omega)
 
 
 def _broken_rotated_in(x, positions, dtype):
-    """Rotate ``x``, [tokens, d], at ``positions`` [tokens]; return it as ``dtype``.
+    """Rotate ``x``, [tokens, d], in the half layout.
 
-    The layout is half, the base 10,000.
+    ``positions`` is [tokens], the base 10,000; the result
+    has the dtype ``dtype``.
     """
-    angles = positions.to(dtype)[:, None] * frequencies(x.shape[1]).to(dtype)
-    return rotate(x.to(dtype), angles)
+    omega = frequencies(x.shape[1]).to(dtype)
+    places = positions.to(dtype)[:, None]
+    return rotate(x.to(dtype), places * omega)
 
 
 def symptom_of_half_precision(function):
-    """Return at how many of 1,000 positions bfloat16 repeats its neighbor."""
+    """Return how many rotated vectors are not new.
+
+    They equal the one before, at 1,000 positions.
+    """
     at = torch.arange(4000, 5000)
-    rotated = function(torch.ones(1000, 2), at, torch.bfloat16)
+    x = torch.ones(1000, 2)
+    rotated = function(x, at, torch.bfloat16)
     return (rotated[1:] == rotated[:-1]).all(1).sum().item()
 
 
@@ -383,27 +417,38 @@ So positions, frequencies and their product are computed in float32 or float64, 
 
 
 def base_of(config):
-    """RoPE's base in a config.json of transformers, as a float.
+    """RoPE's base in a config.json of transformers.
 
-    Newer files have it as ``rope_theta`` in the dict ``rope_parameters``, older ones at
-    the top; a file with neither means 10,000.
+    It is a float. Newer files have it as ``rope_theta`` in
+    the dict ``rope_parameters``, older ones at the top; a
+    file with neither means 10,000.
     """
+    older = config.get("rope_theta", 10_000.0)
     parameters = config.get("rope_parameters") or {}
-    return float(parameters.get("rope_theta", config.get("rope_theta", 10_000.0)))
+    return float(parameters.get("rope_theta", older))
 
 
 def _broken_base_of(config):
-    """RoPE's base in a config.json of transformers, as a float.
+    """RoPE's base in a config.json of transformers.
 
-    Newer files have it as ``rope_theta`` in the dict ``rope_parameters``, older ones at
-    the top; a file with neither means 10,000.
+    It is a float. Newer files have it as ``rope_theta`` in
+    the dict ``rope_parameters``, older ones at the top; a
+    file with neither means 10,000.
     """
     return float(config.get("rope_theta", 10_000.0))
 
 
 def symptom_of_lost_base(function):
-    """Return how far the base of a newer file is from the 500,000 that stands in it."""
-    newer = {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}
+    """Return the error of the base of a newer file.
+
+    The file says 500,000.
+    """
+    newer = {
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 500_000.0,
+        },
+    }
     return abs(function(newer) - 500_000.0)
 
 
@@ -473,35 +518,44 @@ So compare frequencies with the file, not outputs with your expectation: every f
 
 
 def sectioned_angles(positions, sections, d):
-    """Angles [tokens, d/2] of M-RoPE with sections of pairs in a row.
+    """Angles [tokens, d/2] of M-RoPE with sections.
 
-    ``positions`` [3, tokens] are time, height and width. The first ``sections[0]``
-    pairs turn by time, the next ``sections[1]`` by height, the others by width; the
-    frequencies are those of RoPE in a head of ``d`` features.
+    ``positions`` [3, tokens] are time, height and width.
+    The first ``sections[0]`` pairs turn by time, the next
+    ``sections[1]`` by height, the others by width; the
+    frequencies are those of RoPE in a head of ``d``
+    features.
     """
-    axis = torch.repeat_interleave(torch.arange(3), torch.tensor(sections))
+    counts = torch.tensor(sections)
+    axis = torch.repeat_interleave(torch.arange(3), counts)
     return positions.double().T[:, axis] * frequencies(d)
 
 
 def _broken_sectioned_angles(positions, sections, d):
-    """Angles [tokens, d/2] of M-RoPE with sections of pairs in a row.
+    """Angles [tokens, d/2] of M-RoPE with sections.
 
-    ``positions`` [3, tokens] are time, height and width. The first ``sections[0]``
-    pairs turn by time, the next ``sections[1]`` by height, the others by width; the
-    frequencies are those of RoPE in a head of ``d`` features.
+    ``positions`` [3, tokens] are time, height and width.
+    The first ``sections[0]`` pairs turn by time, the next
+    ``sections[1]`` by height, the others by width; the
+    frequencies are those of RoPE in a head of ``d``
+    features.
     """
-    parts = [
-        position.double()[:, None] * frequencies(2 * pairs)
-        for position, pairs in zip(positions, sections, strict=True)
-    ]
+    parts = []
+    for axis, pairs in enumerate(sections):
+        position = positions[axis].double()[:, None]
+        parts.append(position * frequencies(2 * pairs))
     return torch.cat(parts, -1)
 
 
 def symptom_of_sections(function):
-    """Return how far angles of a text, whose three positions are equal, are from RoPE's."""
-    positions = torch.arange(5).expand(3, 5)
-    angles = function(positions, [2, 3, 3], 16)
-    return (angles - torch.arange(5.0)[:, None] * frequencies(16)).abs().max().item()
+    """Return how far a text's angles are from RoPE's.
+
+    A text's three positions are equal.
+    """
+    at = torch.arange(5)
+    angles = function(at.expand(3, 5), [2, 3, 3], 16)
+    right = at.double()[:, None] * frequencies(16)
+    return (angles - right).abs().max().item()
 
 
 def _interleaved_sections(positions, sections, d):
@@ -566,30 +620,38 @@ The last section, the width's, has the slowest pairs; time has the fastest, whic
 
 
 def partly_rotated(x, positions, rotated):
-    """Rotate the first ``rotated`` of the features of ``x``, [tokens, d].
+    """Rotate the first ``rotated`` features of ``x``.
 
-    The other features stay. The rotated part is in the half layout, with the
-    frequencies of a head of ``rotated`` features and base 10,000.
+    ``x`` is [tokens, d], and its other features stay. The
+    rotated part is in the half layout, with the
+    frequencies of a head of ``rotated`` features and base
+    10,000.
     """
-    angles = positions.double()[:, None] * frequencies(rotated)
-    return torch.cat((rotate(x[:, :rotated], angles), x[:, rotated:]), -1)
+    omega = frequencies(rotated)
+    angles = positions.double()[:, None] * omega
+    first = rotate(x[:, :rotated], angles)
+    return torch.cat((first, x[:, rotated:]), -1)
 
 
 def _broken_partly_rotated(x, positions, rotated):
-    """Rotate the first ``rotated`` of the features of ``x``, [tokens, d].
+    """Rotate the first ``rotated`` features of ``x``.
 
-    The other features stay. The rotated part is in the half layout, with the
-    frequencies of a head of ``rotated`` features and base 10,000.
+    ``x`` is [tokens, d], and its other features stay. The
+    rotated part is in the half layout, with the
+    frequencies of a head of ``rotated`` features and base
+    10,000.
     """
-    own = frequencies(x.shape[1])[: rotated // 2]
-    angles = positions.double()[:, None] * own
-    return torch.cat((rotate(x[:, :rotated], angles), x[:, rotated:]), -1)
+    omega = frequencies(x.shape[1])[: rotated // 2]
+    angles = positions.double()[:, None] * omega
+    first = rotate(x[:, :rotated], angles)
+    return torch.cat((first, x[:, rotated:]), -1)
 
 
 def symptom_of_partial_width(function):
-    """Return how far the slowest rotated pair is from where it should be after 100 tokens."""
-    x = torch.eye(8)[1:2]  # the second feature, of the slowest of two pairs
-    return (function(x, torch.tensor([100]), 4)[0, 1] - math.cos(1.0)).abs().item()
+    """Return the slowest pair's error after 100 tokens."""
+    x = torch.eye(8)[1:2]  # a feature of the slower pair
+    found = function(x, torch.tensor([100]), 4)
+    return (found[0, 1] - math.cos(1.0)).abs().item()
 
 
 def _last_features(x, positions, rotated):
@@ -621,7 +683,7 @@ Which width stands in the exponent of the frequencies?
 """,
     cases=(
         (torch.eye(4)[1:2], torch.tensor([10]), 4),
-        (_randn(3, 8), torch.tensor([0, 5, 900]), 4),
+        (_randn(3, 8), torch.tensor([0, 5, 900_000]), 4),
         (_randn(2, 16), torch.tensor([7, 40]), 8),
     ),
     solution=partly_rotated,
@@ -658,29 +720,33 @@ Both conventions exist in published models, so a configuration's partial factor 
 
 
 def to_half_layout(weight, heads):
-    """Reorder the rows of a projection from the interleaved to the half layout.
+    """Reorder a projection from interleaved to half.
 
-    ``weight`` is [heads · d, d_model]. In each head features 2p and 2p + 1 were a pair;
-    afterwards features p and d/2 + p are.
+    The rows of ``weight``, [heads · d, d_model], are
+    reordered. In each head features 2p and 2p + 1 were a
+    pair; afterwards features p and d/2 + p are.
     """
     d = len(weight) // heads
-    order = torch.cat((torch.arange(0, d, 2), torch.arange(1, d, 2)))
-    return weight.unflatten(0, (heads, d))[:, order].flatten(0, 1)
+    even, odd = torch.arange(0, d, 2), torch.arange(1, d, 2)
+    by_head = weight.unflatten(0, (heads, d))
+    return by_head[:, torch.cat((even, odd))].flatten(0, 1)
 
 
 def _broken_to_half_layout(weight, heads):
-    """Reorder the rows of a projection from the interleaved to the half layout.
+    """Reorder a projection from interleaved to half.
 
-    ``weight`` is [heads · d, d_model]. In each head features 2p and 2p + 1 were a pair;
-    afterwards features p and d/2 + p are.
+    The rows of ``weight``, [heads · d, d_model], are
+    reordered. In each head features 2p and 2p + 1 were a
+    pair; afterwards features p and d/2 + p are.
     """
     rows = len(weight)
-    order = torch.cat((torch.arange(0, rows, 2), torch.arange(1, rows, 2)))
-    return weight[order]
+    even = torch.arange(0, rows, 2)
+    odd = torch.arange(1, rows, 2)
+    return weight[torch.cat((even, odd))]
 
 
 def symptom_of_layout(function):
-    """Return how many rows of the first of two heads come from the second head."""
+    """Return how many rows of head 0 come from head 1."""
     weight = torch.arange(8.0)[:, None]
     return (function(weight, 2)[:4] >= 4).sum().item()
 
@@ -751,27 +817,37 @@ Biases of q and k and their norms' weights, if the model has any, are reordered 
 
 
 def grid_positions(width, height):
-    """Positions (x, y) [width · height, 2] of a picture's patches, row by row.
+    """Positions (x, y) of a picture's patches.
 
-    x is the column, from the left, y the row, from the top.
+    They are [width · height, 2], row by row. x is the
+    column, from the left, y the row, from the top.
     """
-    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    columns = torch.arange(width)
+    rows = torch.arange(height)
+    y, x = torch.meshgrid(rows, columns, indexing="ij")
     return torch.stack((x, y), -1).flatten(0, 1)
 
 
 def _broken_grid_positions(width, height):
-    """Positions (x, y) [width · height, 2] of a picture's patches, row by row.
+    """Positions (x, y) of a picture's patches.
 
-    x is the column, from the left, y the row, from the top.
+    They are [width · height, 2], row by row. x is the
+    column, from the left, y the row, from the top.
     """
-    x, y = torch.meshgrid(torch.arange(width), torch.arange(height), indexing="ij")
+    columns = torch.arange(width)
+    rows = torch.arange(height)
+    x, y = torch.meshgrid(columns, rows, indexing="ij")
     return torch.stack((x, y), -1).flatten(0, 1)
 
 
 def symptom_of_axes(function):
-    """Return how many columns lie between the first two patches, beyond the one of a row."""
+    """Return the error of the step to the second patch.
+
+    Right is a step of one column.
+    """
     first, second = function(3, 2)[:2]
-    return (second - first - torch.tensor([1, 0])).abs().sum().item()
+    step = second - first
+    return (step - torch.tensor([1, 0])).abs().sum().item()
 
 
 def _yx(width, height):
@@ -825,9 +901,10 @@ On other pictures neighbors are torn apart; and weights that were trained with r
 
 
 def step_bias(cached, new, slope):
-    """ALiBi's bias [new, cached + new] of one head when ``new`` tokens are appended.
+    """ALiBi's bias of one head for appended tokens.
 
-    The new tokens follow ``cached`` earlier ones. Keys later than the query get
+    It is [new, cached + new]. The ``new`` tokens follow
+    ``cached`` earlier ones. Keys later than the query get
     −infinity.
     """
     i = cached + torch.arange(new)[:, None]
@@ -836,9 +913,10 @@ def step_bias(cached, new, slope):
 
 
 def _broken_step_bias(cached, new, slope):
-    """ALiBi's bias [new, cached + new] of one head when ``new`` tokens are appended.
+    """ALiBi's bias of one head for appended tokens.
 
-    The new tokens follow ``cached`` earlier ones. Keys later than the query get
+    It is [new, cached + new]. The ``new`` tokens follow
+    ``cached`` earlier ones. Keys later than the query get
     −infinity.
     """
     i = torch.arange(new)[:, None]
@@ -847,7 +925,10 @@ def _broken_step_bias(cached, new, slope):
 
 
 def symptom_of_step(function):
-    """Return how far the step's bias is from the last row of the whole text's."""
+    """Return the error of the bias of one more token.
+
+    It is compared with the last row of the whole text's.
+    """
     whole, step = function(0, 5, 0.5), function(4, 1, 0.5)
     return (whole[-1:] - step).abs().max().item()
 
@@ -909,20 +990,22 @@ It is not once the cache is padded at its end, or has lost keys between its firs
 
 
 def slopes_of_rank(heads, rank, ranks):
-    """ALiBi's slopes of one rank's heads, [heads / ranks].
+    """ALiBi's slopes of one rank's heads.
 
-    ``heads``, a power of two, are shared out over ``ranks`` devices in order; head h of
+    They are [heads / ranks]. ``heads``, a power of two, are
+    shared out over ``ranks`` devices in order; head h of
     all, from 1, has the slope 2^(−8h/heads).
     """
     own = heads // ranks
-    h = 1 + rank * own + torch.arange(own, dtype=torch.float64)
-    return 2.0 ** (-8 * h / heads)
+    h = 1 + torch.arange(own, dtype=torch.float64)
+    return 2.0 ** (-8 * (h + rank * own) / heads)
 
 
 def _broken_slopes_of_rank(heads, rank, ranks):
-    """ALiBi's slopes of one rank's heads, [heads / ranks].
+    """ALiBi's slopes of one rank's heads.
 
-    ``heads``, a power of two, are shared out over ``ranks`` devices in order; head h of
+    They are [heads / ranks]. ``heads``, a power of two, are
+    shared out over ``ranks`` devices in order; head h of
     all, from 1, has the slope 2^(−8h/heads).
     """
     own = heads // ranks
@@ -931,10 +1014,13 @@ def _broken_slopes_of_rank(heads, rank, ranks):
 
 
 def symptom_of_slopes(function):
-    """Return how far the slopes of four ranks together are from those of one device."""
+    """Return the error of the slopes of four ranks.
+
+    They are compared with those of one device.
+    """
     alone = function(8, 0, 1)
-    together = torch.cat([function(8, rank, 4) for rank in range(4)])
-    return (alone - together).abs().max().item()
+    parts = [function(8, rank, 4) for rank in range(4)]
+    return (alone - torch.cat(parts)).abs().max().item()
 
 
 def _first_of_all(heads, rank, ranks):
@@ -993,27 +1079,34 @@ So what counts is that training and use agree, and the number of devices should 
 
 
 def decoder_buckets(queries, keys, distance):
-    """Bucket [queries, keys] of T5's decoder where each distance has its own bucket.
+    """Bucket [queries, keys] of T5's decoder.
 
-    The queries are the last tokens of the keys. The distance is query minus key; those
-    from ``distance`` on share one bucket, and keys later than the query have bucket 0.
+    The queries are the last tokens of the keys. Each
+    distance, query minus key, has its own bucket; those
+    from ``distance`` on share one, and keys later than the
+    query have bucket 0.
     """
     i = keys - queries + torch.arange(queries)[:, None]
     return (i - torch.arange(keys)).clamp(0, distance)
 
 
 def _broken_decoder_buckets(queries, keys, distance):
-    """Bucket [queries, keys] of T5's decoder where each distance has its own bucket.
+    """Bucket [queries, keys] of T5's decoder.
 
-    The queries are the last tokens of the keys. The distance is query minus key; those
-    from ``distance`` on share one bucket, and keys later than the query have bucket 0.
+    The queries are the last tokens of the keys. Each
+    distance, query minus key, has its own bucket; those
+    from ``distance`` on share one, and keys later than the
+    query have bucket 0.
     """
     i = keys - queries + torch.arange(queries)[:, None]
     return (torch.arange(keys) - i).clamp(0, distance)
 
 
 def symptom_of_buckets(function):
-    """Return how many of the first five distances share the bucket of distance 0."""
+    """Return how many distances have the bucket of 0.
+
+    The distances are 1 to 5.
+    """
     return (function(1, 6, 8)[0, :5] == 0).sum().item()
 
 
@@ -1079,6 +1172,17 @@ The cell after it measures a symptom, a number that should be 0 up to rounding; 
 Change as little as you can: no repair takes more than three lines.
 `posedu.numpy` and `posedu.torch` may be used to find the fault, and the book's recipes to understand it.
 """,
+    example=r"""
+from posedu.tools.diagnose import diagnose
+from posedu.torch import LanguageModel, RoPE
+
+rope = RoPE(8, base=500_000.0, layout="half")
+model = LanguageModel(97, 16, 2, 1, encoding=rope)
+config = {"head_dim": 8, "rope_theta": 10_000.0}
+found = diagnose(model, config=config, behavior=False)
+print(found.ok, [fault.name for fault in found.faults])
+""",
+    figure="",
     exercises=(
         *(PADDING, PACKING, STALE, PRECISION, BASE, SECTIONS),
         *(PARTIAL, LAYOUT, AXES, STEP, SLOPES, BUCKETS),

@@ -24,7 +24,7 @@ def column(i, j, queries, keys):
 
     Row i of the table has query i's products with the vectors of all distances, a
     column for each. Column 0 is the largest distance, ``keys`` − 1. The ``queries`` are
-    the last of the ``keys`` tokens.
+    the last of the ``keys`` tokens. The column is an int.
     """
     return j - i + queries - 1
 
@@ -957,7 +957,7 @@ $\theta_2$ has one: it says how much every other token looks at the class token,
 
 
 def tokens_back(token, layers, segment, memory):
-    """Return how far back the oldest input of a token's output is, in tokens.
+    """Return how far back the oldest input of a token's output is: an int, in tokens.
 
     ``token`` is the token's position, counted from 0. The ``layers`` read the text in
     segments of ``segment`` tokens, each with a memory of the ``memory`` tokens before
@@ -1111,7 +1111,10 @@ One more token in the memory reaches into one more segment in every layer below:
 
 
 def colleagues_reach(token, layers, segment, memory):
-    """Return how far back the oldest input of a token's output is, in tokens."""
+    """Return how many tokens back the oldest input is.
+
+    It is the oldest input of the output of ``token``.
+    """
     in_segment = token % segment
     return min(in_segment + layers * memory, token)
 
@@ -1171,6 +1174,17 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j$ the key, counted from 0, and $d$ the number of features of a head.
 The last of the queries stands at the last of the keys.
 """,
+    example=r"""
+from posedu.numpy.attention import steps
+from posedu.numpy.relative import transformer_xl
+
+zero, v = np.zeros((1, 3, 2)), np.array([[2**0.5, 0.0]])
+r = dict(layout="interleaved", position_weight=np.eye(2))
+xl = dict(global_content=0 * v, global_position=v, **r)
+found = steps(zero, zero, zero, transformer_xl(**xl))
+print(np.round(found.logits[0], 3))  # sin(i - j)
+""",
+    figure="disentangled_attention_explorable",
     exercises=(
         COLUMN,
         LOGIT,

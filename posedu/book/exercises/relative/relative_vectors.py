@@ -855,7 +855,10 @@ The exact share is a little larger, since earlier tokens see fewer keys and othe
 
 
 def colleagues_row(i, j, k):
-    """Return which row of Shaw's key table query i reads for key j: an integer."""
+    """Return the row that query i reads for key j.
+
+    It is a row of Shaw's key table, an integer.
+    """
     rows = 2 * k + 1
     return (j - i + k) % rows
 
@@ -914,6 +917,16 @@ Everywhere $i$ is the query and $j$ the key, counted from 0.
 Tables run from the farthest past on, as the papers' index $j - i$ has them.
 Inkling's distance basis begins with the distance 0.
 """,
+    example=r"""
+from posedu.numpy.attention import causal_mask, steps
+from posedu.numpy.relative import music_transformer
+
+table = np.array([[20.0], [10.0], [0.0]])
+hooks = music_transformer(key_table=table, beyond="clip")
+q, mask = np.ones((1, 4, 1)), causal_mask(4)
+print(steps(q, 0 * q, q, hooks, mask=mask).logits[0])
+""",
+    figure="relative_vectors_explorable",
     exercises=(
         ROW,
         GAUGE,

@@ -1434,7 +1434,10 @@ In between it need not rise evenly: on $8 \times 8$ patches, with the vectors $(
 
 
 def colleagues_patches(width, height):
-    """Positions (column, row) of an image's patches: [width · height, 2]."""
+    """Positions (column, row) of an image's patches.
+
+    They are an array [width · height, 2].
+    """
     n = np.arange(width * height)
     return np.stack((n % width, n // height), axis=-1)
 
@@ -1491,8 +1494,12 @@ With a wrong row the offsets are wrong, and {prf:ref}`scores depend on offsets a
 
 
 def colleagues_class_token(width, height):
-    """Positions of a class token in the middle of an image, and of its patches."""
-    rows = [[x, y] for y in range(height) for x in range(width)]
+    """Positions of a class token and of patches.
+
+    The class token is in the middle of the image.
+    """
+    columns = range(width)
+    rows = [[x, y] for y in range(height) for x in columns]
     middle = [(width - 1) // 2, (height - 1) // 2]
     return torch.tensor([middle, *rows]).double()
 
@@ -1548,6 +1555,15 @@ Images are read row by row.
 Axial RoPE has base 100 and two axes unless said otherwise.
 Angles are counter-clockwise.
 """,
+    example=r"""
+from posedu.numpy import rotary
+
+x = np.array([[1.0, 0.0, 1.0, 0.0]] * 2)
+at = [(2, 0), (0, 2)]  # (column, row)
+pairs = dict(order="concatenated", layout="interleaved")
+print(np.round(rotary.axial(x, at, **pairs), 3))
+""",
+    figure="axial_explorable",
     exercises=(
         SPECTRUM,
         PATCHES,

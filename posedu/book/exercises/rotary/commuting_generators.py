@@ -888,7 +888,10 @@ For quarter turns the ends are 1.72 apart: generators that do not commute break 
 
 
 def colleagues_commute(generators):
-    """Return whether all generators, ``[axes, blocks, b, b]``, commute."""
+    """Return whether all generators commute.
+
+    They are ``[axes, blocks, b, b]``.
+    """
     for n in range(len(generators) - 1):
         first, second = generators[n], generators[n + 1]
         if not np.allclose(first @ second, second @ first):
@@ -967,5 +970,14 @@ SHEET = Sheet(
 $[A, B] = AB - BA$ and $R(x) = \exp(\sum_a x_a A_a)$.
 Matrices are SymPy matrices where the kind is by hand or SymPy.
 """,
+    example=r"""
+from posedu.numpy.rotary import rotations
+
+quarter = np.pi / 2 * np.array([[0.0, -1.0], [1.0, 0.0]])
+a = np.array([[quarter], [2 * quarter]])  # two axes
+r = rotations([(1, 0), (0, 1)], a)[:, 0]
+print(np.rint(r).astype(int))
+""",
+    figure="commuting_generators_explorable",
     exercises=(COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, PATHS, NEIGHBORS),
 )

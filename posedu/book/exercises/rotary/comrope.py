@@ -91,7 +91,7 @@ This is the alternating order; with blocks of 2 and suitable matrices AP is {prf
 
 
 def parameters(width, block, axes, heads):
-    """Return a layer's numbers of parameters with three forms of ComRoPE.
+    """Return a layer's numbers of parameters with three forms of ComRoPE: three ints.
 
     The forms are AP, LD with multipliers of each head, and LD with multipliers that all
     heads share. ``width`` is the width of all heads together, ``block`` the size of a
@@ -923,7 +923,10 @@ ComRoPE's generators always {prf:ref}`commute <thm-comrope-commute>`, so its sco
 
 
 def colleagues_axes(blocks, axes):
-    """Axis of each block of ComRoPE-AP, an equal number of blocks for every axis."""
+    """Axis of each block of ComRoPE-AP.
+
+    Every axis has an equal number of blocks.
+    """
     return [m * axes // blocks for m in range(blocks)]
 
 
@@ -981,5 +984,15 @@ SHEET = Sheet(
 Blocks $m$ and axes $a$ count from 0.
 Coordinates are (column, row), and images are read row by row.
 """,
+    example=r"""
+from posedu.numpy.rotary import comrope_ld
+
+p = np.pi / 4 * np.array([[[0.0, -1.0], [1.0, 0.0]]])
+m = np.array([[1.0], [2.0]])  # [axes, blocks]
+x, at = np.array([[1.0, 0.0]] * 2), [(1, 0), (0, 1)]
+y = comrope_ld(x, at, block=2, matrices=p, multipliers=m)
+print(np.rint(y).astype(int))
+""",
+    figure="comrope_explorable",
     exercises=(AXES, PARAMETERS, GENERATORS, COORDINATES, MOVES, SHIFT, TURNS),
 )

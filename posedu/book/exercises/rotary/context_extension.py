@@ -136,7 +136,7 @@ The fastest pair is divided by 1: $\omega_0 = 1$ for every base.
 
 
 def new_angles(omega, extended, trained, factor):
-    """Return how many RoPE pairs meet an angle that training did not have.
+    """Return how many RoPE pairs meet an angle that training did not have: an int.
 
     ``omega`` are the frequencies in training, on ``trained`` tokens. The new text has
     ``factor`` times as many tokens and the frequencies ``extended``.
@@ -185,6 +185,7 @@ What is the longest arc that a pair can have met in training?
         (np.array([0.04, 0.004]), np.array([0.005, 0.0005]), 100, 4.0),
         (np.array([0.05]), np.array([0.04]), 100, 4.0),
         (_ROW, _ROW / 3, 100, 3.0),
+        (np.full(2, 0.01), 0.0025 + np.array([2.5e-13, 2.5e-11]), 100, 4.0),
     ),
     solution=new_angles,
     misconceptions=(
@@ -375,6 +376,7 @@ Both ends are first clamped between 0 and $d - 1$.
         (8, 10000.0, 4096, 2.0),
         (16, 10000.0, 4096, 4.0),
         (64, 500000.0, 8192, 32.0),
+        (8, 10000.0, 2011, 2.0),
         (16, 10000.0, 100, 4.0),
         (16, 10.0, 600, 8.0),
         (128, 10000.0, 4096, 4.0),
@@ -1001,10 +1003,20 @@ The 1 comes from the sum of the squared frequencies, a geometric series whose fi
 # context-extension-7: a text shorter than training
 
 
-def colleagues_angles(omega, position, length_then, length, trained):
-    """Return the angles by which a cached key is ahead, [pairs], by a colleague."""
+def colleagues_angles(
+    omega,
+    position,
+    length_then,
+    length,
+    trained,
+):
+    """Return the angles by which a cached key is ahead.
+
+    There is one for each pair.
+    """
     share = np.arange(len(omega)) / (len(omega) - 1)
-    then, now = ((n / trained) ** -share for n in (length_then, length))
+    then = (length_then / trained) ** -share
+    now = (length / trained) ** -share
     return position * omega * (then - now)
 
 
@@ -1070,5 +1082,12 @@ SHEET = Sheet(
 Pairs $p$ count from 0, the fastest first; $\omega_p = \text{base}^{-2p/d}$ in radians per position.
 $L$ is the length of training, and $s$ is the factor by which texts grow.
 """,
+    example=r"""
+from posedu.numpy.frequencies import frequencies
+from posedu.numpy.rotary import pi
+
+print(np.round(pi(frequencies(8), factor=4), 5))
+""",
+    figure="context_extension_explorable",
     exercises=(LARGER, NEW_ANGLES, YARN, REROTATE, STALE, ERROR, SHORT_TEXT),
 )

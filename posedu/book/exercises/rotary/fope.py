@@ -21,7 +21,7 @@ from posedu.numpy.frequencies import frequencies
 def full_turn_frequencies(d, length):
     """Return how many RoPE frequencies make at least one turn in ``length`` steps.
 
-    ``d`` is the head dimension; the base is 10000.
+    The number is an int; ``d`` is the head dimension, the base is 10000.
     """
     turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
     return sum(t >= 1 for t in turns)
@@ -53,7 +53,10 @@ Find the rule on paper; the function may count.
     hint=r"""
 A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 """,
-    cases=((2, 7), (4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
+    cases=(
+        *((2, 7), (4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
+        *((16, 19869), (16, 19870)),  # one pair makes its turn between the two
+    ),
     solution=full_turn_frequencies,
     misconceptions=(
         Misconception(
@@ -824,8 +827,12 @@ For FoPE on tokens the spread is 0 for all queries and keys only if every pair i
 
 
 def colleagues_count(d, length):
-    """Number of RoPE's frequencies that make a full turn in ``length`` steps."""
-    turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d)]
+    """Number of frequencies that make a full turn.
+
+    The frequencies are RoPE's; they have ``length`` steps.
+    """
+    omega = [10000 ** (-2 * p / d) for p in range(d)]
+    turns = [length * w / (2 * np.pi) for w in omega]
     return len([turn for turn in turns if turn >= 1])
 
 
@@ -882,10 +889,14 @@ Every pair of her heads turns from 47,118 or 54,412 steps on, and even there she
 
 
 def colleagues_spread(scores):
-    """Largest difference between scores of the same offset i − j ≥ 0."""
-    n = len(scores)
-    diagonals = [np.diag(scores, -offset) for offset in range(n)]
-    return max(np.abs(np.diff(one)).max(initial=0.0) for one in diagonals)
+    """Largest difference of scores at equal offsets.
+
+    The offsets are i − j ≥ 0.
+    """
+    offsets = range(len(scores))
+    lines = [np.diag(scores, -offset) for offset in offsets]
+    steps = [np.abs(np.diff(line)) for line in lines]
+    return max(step.max(initial=0.0) for step in steps)
 
 
 def scores_with_wrong_spread():
@@ -953,5 +964,15 @@ SHEET = Sheet(
 Pairs $p$ count from 0, with $\omega_p = 10000^{-2p/d}$.
 Positions have one coordinate.
 """,
+    example=r"""
+from posedu.numpy.rotary import fope
+
+x, c = np.array([[1.0, 1.0, 0.0, 0.0]] * 2), np.ones((1, 1))
+waves = dict(cos_coefficients=c, sin_coefficients=c)
+slow = dict(length=8, padding="identity")
+y = fope(x, [0, 2], layout="half", **waves, **slow)
+print(np.round(y, 3))
+""",
+    figure="fope_explorable",
     exercises=(FULL_TURNS, LENGTH, SERIES, PAD, APPLY, SPREAD, LONG, DRIFT),
 )

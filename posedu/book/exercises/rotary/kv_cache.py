@@ -17,7 +17,7 @@ from posedu.book.exercises.records import (
 
 
 def shift(j, n, sinks, window):
-    """Return by how many positions the cached key of token j is shifted.
+    """Return by how many positions the cached key of token j is shifted: an int.
 
     Of n tokens the first ``sinks`` and the last ``window`` are kept. The kept tokens
     are moved together, without a gap.
@@ -132,7 +132,7 @@ So a cut cache has only offsets up to $s + w$, as {prf:ref}`the definition of re
 
 
 def longest_text(trained, window, group):
-    """Return how many tokens Self-Extend can read at most.
+    """Return how many tokens Self-Extend can read at most: an int.
 
     No offset is then larger than the largest offset in texts of ``trained`` tokens.
     ``window`` and ``group`` are Self-Extend's window and the size of its groups.
@@ -1049,7 +1049,7 @@ Keys must be rotated again only if some move and others do not, such as sinks th
 
 
 def colleagues_offsets(i, j, window, group):
-    """Return Self-Extend's offsets, [queries, keys], as a colleague computes them."""
+    """Return Self-Extend's offsets, [queries, keys]."""
     offset = np.subtract.outer(i, j)
     grouped = offset // group + window - window // group
     return np.where(offset < window, offset, grouped)
@@ -1116,7 +1116,7 @@ A query at the end of its group, $i + 1$ divisible by $G$, has the largest remai
 
 
 def colleagues_length(trained, window, group):
-    """Return how many tokens Self-Extend can read at most, by a printed formula."""
+    """Return how many tokens Self-Extend can read."""
     return (trained - window) * group + window
 
 
@@ -1175,5 +1175,13 @@ Positions count from 0.
 An offset is query position minus key position, and a shift is new position minus old position.
 A rotated key is $R_m k$ with RoPE's rotation at its position $m$.
 """,
+    example=r"""
+from posedu.numpy.rotary import extended_offsets
+
+rule = dict(far="constant", window=3)
+offsets = extended_offsets([4, 5], range(6), **rule)
+print(offsets.astype(int))
+""",
+    figure="self_extend_explorable",
     exercises=(SHIFT, LONGEST, REROTATE, GROUPED, ABSORBED, ERRORS, ROUNDED, PRINTED),
 )

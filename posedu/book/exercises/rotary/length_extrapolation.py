@@ -23,7 +23,8 @@ from posedu.book.exercises.records import (
 def pairs_with_full_turn(d, base, length):
     """Return how many of RoPE's pairs make a full turn from first to last token.
 
-    ``d`` is the head dimension, ``base`` RoPE's base, ``length`` the number of tokens.
+    The number is an int. ``d`` is the head dimension, ``base`` RoPE's base, ``length``
+    the number of tokens.
     """
     omega = base ** (-2 * np.arange(d // 2) / d)
     return int((omega * (length - 1) >= 2 * np.pi).sum())
@@ -297,7 +298,7 @@ NEW = Exercise(
     statement=r"""
 A model was trained on texts of `trained` tokens and reads one of `tested` tokens.
 `omega` are the frequencies of its pairs, some of them 0.
-Take offsets as real numbers, from 0 to one less than the number of tokens.
+Here an offset may be any real number from 0 to one less than the number of tokens, so a pair's angle skips nothing between two tokens.
 Which pairs meet an angle (on the circle) outside the arc from 0 to the largest angle of training?
 Return booleans.
 """,
@@ -380,8 +381,8 @@ A pair meets no new angle for any of three reasons: training had its whole circl
         ),
         Misconception(
             "Integer offsets",
-            "From 6 to 7 a pair of frequency 1 jumps over the new angles. Offsets are "
-            "real numbers here, so it meets them.",
+            "From 6 to 7 a pair of frequency 1 jumps over the new angles. Here offsets "
+            "between 6 and 7 count, too, so it meets them.",
             lambda omega, trained, tested: (
                 np.arange(trained, max(tested, trained))[:, None] * omega % (2 * np.pi)
                 > omega * (trained - 1)
@@ -408,7 +409,7 @@ A pair meets no new angle for any of three reasons: training had its whole circl
     explanation=r"""
 A pair meets new angles if three things hold: it makes no full turn in training, $\omega_p\,(L - 1) < 2\pi$; it rotates at all, $\omega_p > 0$; and the text is longer than in training.
 A pair that has made a full turn has had the whole circle, however fast it is.
-One token more is enough, since offsets are real numbers here.
+One token more is enough: offsets may be any real numbers here, so the angles just beyond the largest one of training are among the new ones.
 These are the pairs of {prf:ref}`the chapter's definition <def-extrapolation-box>` whose angles end before the full turn.
 """,
 )
@@ -865,7 +866,7 @@ A difference between two keys in the unrotated pairs is a constant, and if it is
 
 
 def colleagues_pairs(d, base, length):
-    """Return how many of RoPE's pairs make a full turn, as a colleague counts them."""
+    """Return how many pairs make a full turn."""
     pairs = np.arange(d // 2)
     turns = length / (2 * np.pi * base ** (2.0 * pairs / d))
     return int(np.count_nonzero(turns >= 1))
@@ -927,5 +928,13 @@ SHEET = Sheet(
 Pairs $p = 0, \dots, d/2 - 1$ have the frequencies $\omega_p = b^{-2p/d}$ for the base $b$.
 Texts of $L$ tokens have the offsets $0, \dots, L - 1$.
 """,
+    example=r"""
+from posedu.numpy.frequencies import frequencies
+from posedu.numpy.rotary import resonance
+
+omega = resonance(frequencies(8, base=100.0))
+print(np.round(2 * np.pi / omega, 3))
+""",
+    figure="length_extrapolation_explorable",
     exercises=(FULL_TURNS, BASE, NEW, ORDER, TWO, P_ROPE, SEVEN),
 )

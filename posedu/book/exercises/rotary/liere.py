@@ -1482,7 +1482,7 @@ Make a $b^2 \times b^2$ matrix of the result.
         (0.9999 * _FULL_TURN,),
         (_FULL_TURN,),
         ((1 - 1e-6) * _FULL_TURN,),
-        (_FULL_TURN - 1e-8 * (_FULL_TURN > 0),),
+        (_FULL_TURN - 1e-7 * (_FULL_TURN > 0),),
     ),
     solution=derivative_rank,
     misconceptions=(
@@ -1584,7 +1584,10 @@ Near such a $P$ two singular values are small, and training moves the axis slowl
 
 
 def colleagues_rotation(entries, x):
-    """Rotation [3, 3] at the position x: that of each axis, one after the other."""
+    """Rotation [3, 3] at the position x.
+
+    It is that of each axis, one after the other.
+    """
     product = np.eye(3)
     for coordinate, numbers in zip(x, entries, strict=True):
         upper = np.zeros((3, 3))
@@ -1656,7 +1659,10 @@ For a failure two coordinates and two generators must not be 0, four numbers; ge
 
 
 def colleagues_rodrigues(a):
-    """Rotation exp(A) of a 3 × 3 skew matrix by Rodrigues' formula."""
+    """Rotation exp(A) by Rodrigues' formula.
+
+    A is a 3 × 3 skew matrix.
+    """
     s = np.abs(a).max()  # the angle
     if s == 0:
         return np.eye(3)
@@ -1728,6 +1734,15 @@ A generator is $A = U - U^\top$ with the free numbers above the diagonal, row by
 $R(x) = \exp \sum_a x_a A_a$.
 A head has $d$ features in $d/b$ blocks of $b$ neighbors.
 """,
+    example=r"""
+from posedu.numpy.rotary import liere
+
+entries = np.pi / 2 * np.array([[[1.0], [2.0]]])
+x = np.array([[1.0, 0.0, 1.0, 0.0]] * 2)
+y = liere(x, [[1], [2]], entries=entries, block=2)
+print(np.rint(y).astype(int))
+""",
+    figure="liere_explorable",
     exercises=(
         GENERATOR,
         PLANE,

@@ -950,7 +950,10 @@ After training Cayley-STRING therefore costs as much as RoPE-Mixed, whose scores
 
 
 def colleagues_next_position(parts):
-    """Position of the token after a sequence of texts, images and videos."""
+    """Position of the token after a sequence of parts.
+
+    They are texts, images and videos.
+    """
     start = 0
     for part in parts:
         if isinstance(part, int):
@@ -1023,7 +1026,7 @@ The text after such a video begins at a time that frames of the video already ha
 
 
 def colleagues_axes(sections):
-    """Axis of each pair of features in interleaved M-RoPE."""
+    """Axis of each pair in interleaved M-RoPE."""
     count = len(sections)
     axes = []
     for p in range(sum(sections)):
@@ -1093,6 +1096,12 @@ Axes are time 0, rows 1 and columns 2.
 Pairs $p$ count from 0, and angles are in radians.
 $\omega_p = \text{base}^{-p/P}$ for $P$ pairs.
 """,
+    example=r"""
+from posedu.numpy.rotary import m_rope_axes
+
+print(m_rope_axes([2, 1, 1], order="sectioned"))
+""",
+    figure="m_rope_explorable",
     exercises=(
         INTERLEAVED,
         NEXT,

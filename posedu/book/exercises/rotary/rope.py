@@ -2025,10 +2025,14 @@ By what factor is the standard deviation of the score at offset 1000 larger or s
 
 
 def colleagues_conversion(weight, heads):
-    """Reorder W_k of ``heads`` key heads from the interleaved to the half layout."""
+    """Reorder W_k from interleaved to half.
+
+    ``heads`` is the number of its key heads.
+    """
     d = len(weight) // heads
-    order = torch.cat([torch.arange(0, heads * d, 2), torch.arange(1, heads * d, 2)])
-    return weight[order]
+    even = torch.arange(0, heads * d, 2)
+    odd = torch.arange(1, heads * d, 2)
+    return weight[torch.cat([even, odd])]
 
 
 def weight_converted_wrongly():
@@ -2093,10 +2097,13 @@ A test needs at least two heads and rows that differ; the permutation of {prf:re
 
 
 def colleagues_cosines(positions, d):
-    """Cosines of RoPE's angles in a bfloat16 model: a float32 tensor [tokens, d/2]."""
-    positions = positions.to(torch.bfloat16)  # like all tensors of the model
+    """Cosines of RoPE's angles in a bfloat16 model.
+
+    They are a float32 tensor [tokens, d/2].
+    """
+    at = positions.to(torch.bfloat16)  # the model's dtype
     omega = 1 / 10000 ** (torch.arange(0, d, 2).float() / d)
-    return (positions.float()[:, None] * omega).cos()
+    return (at.float()[:, None] * omega).cos()
 
 
 def position_rounded():
@@ -2163,6 +2170,14 @@ Positions, features and pairs count from 0.
 The frequency of pair $p$ is base^(−2p/d) with base 10000.
 Every pair rotates counter-clockwise.
 """,
+    example=r"""
+from posedu.numpy import rotary
+
+x = np.array([[1.0, 1.0, 0.0, 0.0]] * 2)
+rotated = rotary.rope(x, [0, 2], layout="half")
+print(np.round(rotated, 3))
+""",
+    figure="rope_explorable",
     exercises=(
         ROTATE,
         FREQUENCIES,

@@ -529,7 +529,7 @@ Which power does a score need?
 """,
     cases=(
         (np.ones((2, 2)), np.ones((2, 2)), np.array([0.0, 2.0]), 1.0, 2.0),
-        _far(3, 4, 0, 0.0, 3.0, 0.4, 8.0),
+        _far(3, 4, 0, 0.0, 1.0, 0.4, 8.0),
         _far(4, 6, 1, 1e6, 100.0, 0.4, 512.0),
         _far(2, 4, 30, 0.0, 1e6, 0.4, 512),
     ),
@@ -1034,7 +1034,10 @@ $H C_i$ makes it $H C_i C_j^{-1} H^{-1}$, so in general all scores and outputs c
 
 
 def colleagues_inverses(cameras):
-    """Inverses of camera matrices with a rotation and a translation: [tokens, 4, 4]."""
+    """Inverses [tokens, 4, 4] of camera matrices.
+
+    A camera has a rotation and a translation.
+    """
     inverse = np.array(cameras, dtype=float)
     inverse[:, :3, :3] = cameras[:, :3, :3].swapaxes(1, 2)
     inverse[:, :3, 3] = -cameras[:, :3, 3]
@@ -1121,5 +1124,14 @@ Positions $i$ of queries and $j$ of keys count from 0.
 A camera's matrix maps the world to the camera.
 Neighboring features $2p$ and $2p + 1$ are pair $p$.
 """,
+    example=r"""
+from posedu.numpy.rotary import camera_matrix
+
+pose = [5.0, 0.0, 0.0, 0.0, 0.0, np.pi / 2]  # t, rotation
+point = [1.0, 0.0, 0.0, 1.0]  # in the world
+in_camera = camera_matrix(pose) @ point
+print(np.rint(in_camera).astype(int))
+""",
+    figure="rotated_values_explorable",
     exercises=(INVERSE, FARTHEST, ROTATED, SCORES, INVERSES, POSES, TRANSLATION),
 )

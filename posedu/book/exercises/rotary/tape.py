@@ -870,6 +870,7 @@ Four lines are enough: the frequencies, all positions, the last token's new posi
         (5, 1, 2.0),
         (16, 1, 1.5),
         (12, 0, 0.8),
+        (31, 3, 2.3),
     ),
     solution=attended_token,
     misconceptions=(
@@ -976,7 +977,10 @@ So a trained $C$ of moderate size lets a head look *relative to a token that ano
 
 
 def colleagues_token(tokens, source, amount):
-    """Index of the key with the largest score after the update of the last token."""
+    """Index of the key with the largest score.
+
+    The last token has been updated.
+    """
     step = np.exp(1j * 10000.0 ** (-np.arange(16) / 16))
     keys = step ** np.arange(tokens)[:, None]
     query = amount * keys[source] * step
@@ -1044,5 +1048,13 @@ Everywhere $i$ is the query's token and $j$ the key's, counted from 0.
 A position is a block for each head and pair, written as the complex number $c + \mathrm i s$ or as the two numbers $c$ and $s$.
 In the first layer it is $e^{\mathrm i \omega_p i}$.
 """,
+    example=r"""
+from posedu.numpy.rotary import tape_start
+
+blocks = tape_start(np.array([0, 1]), 4, 3)
+print(blocks.shape)  # [tokens, heads, pairs, 2, 2]
+print(np.round(blocks[1, 0], 3))
+""",
+    figure="tape_explorable",
     exercises=(GROWTH, SUM, ATTENTION, MLP, STEP, ATTENDED, SOURCE),
 )

@@ -132,7 +132,7 @@ When $n$ doubles, $\tau$ grows by $\log \frac{2n - 1}{n - 1} / g$, for large $n$
 
 
 def first_step(length, counts):
-    """Return the first position whose attention temperature is above 1.
+    """Return the first position whose attention temperature is above 1: an int.
 
     ``length`` is L in the temperature 1 + α log(1 + ⌊n/L⌋). ``counts`` says what n is
     at position i: the number of tokens, i + 1 ("tokens", Llama 4), or i itself
@@ -933,7 +933,7 @@ In code, $\log Z - \sum a\,\ell$ with the shifted logits $\ell$ and the sum $Z$ 
 
 
 def colleagues_seen(layers, tokens):
-    """Return on how many tokens each output can depend, as a colleague computes it."""
+    """Return on how many tokens each output can depend."""
     seen = np.eye(tokens, dtype=bool)
     query, key = np.indices((tokens, tokens))
     for kind, size in layers:
@@ -941,7 +941,8 @@ def colleagues_seen(layers, tokens):
         if kind == "window":
             allowed = allowed & (query - key < size)
         if kind == "chunks":
-            allowed = allowed & (query // size == key // size)
+            same_chunk = query // size == key // size
+            allowed = allowed & same_chunk
         seen = seen @ allowed
     return seen.sum(axis=1)
 
@@ -1008,6 +1009,15 @@ Positions $i$ count from 0.
 A temperature $\tau$ multiplies scores, so that a larger one is sharper; logarithms are natural.
 A window $w$ has the offsets $0, \dots, w - 1$.
 """,
+    example=r"""
+from posedu.numpy.scaling import log_n_temperature
+
+heads = dict(slope=np.ones(2), offset=np.array([0.0, 1.0]))
+growth = dict(growth="learned", index_from=1)
+tau = log_n_temperature([0, 1, 2], **growth, **heads)
+print(np.round(tau, 3))  # [heads, tokens]
+""",
+    figure="temperature_explorable",
     exercises=(
         TEMPERATURE,
         FIRST,

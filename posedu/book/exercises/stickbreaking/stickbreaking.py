@@ -951,7 +951,7 @@ def _everybody(q, k, v, attend_current):
 
 
 def _attend_case(tokens, attend_current):
-    q, k, v = torch.tensor(draw(3, tokens, 4))
+    q, k, v = torch.tensor(draw(3, tokens, tokens + 1))
     return q, k, v, attend_current
 
 
@@ -1213,7 +1213,7 @@ The weights of a row sum to 1 minus the remainder, by {prf:ref}`the theorem that
 
 
 def keys_needed(z, share):
-    """Return the number of keys until at most ``share`` of the stick is left.
+    """Return the number of keys until at most ``share`` of the stick is left: an int.
 
     The keys of one query, with logits ``z``, break the stick from the nearest on. If
     all keys leave more, all keys are needed.
@@ -1384,7 +1384,10 @@ The keys that are not looked at have together at most the weight `share`, so {pr
 
 
 def colleagues_row(z):
-    """Return one query's stick-breaking weights of float32 logits, by a colleague."""
+    """Return one query's stick-breaking weights.
+
+    ``z`` are its logits, float32.
+    """
     newest_first = z.flip(0)
     softplus = torch.log(1 + torch.exp(newest_first))
     logs = newest_first - softplus.cumsum(0)
@@ -1448,7 +1451,10 @@ On the negative side a single key shows no mistake: $\log(1 + e^z)$ loses the di
 
 
 def colleagues_count(z, share):
-    """Return the number of keys until at most ``share`` is left, by a colleague."""
+    """Return the number of keys that are needed.
+
+    After these at most ``share`` of the stick is left.
+    """
     left = 1.0
     for number, logit in enumerate(z, start=1):
         left /= 1 + np.exp(logit)
@@ -1517,5 +1523,13 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j$ the key, counted from 0; rows of keys are stored oldest first.
 $z_{ij}$ are logits, $\beta_{ij} = \sigma(z_{ij})$ fractions, $\operatorname{softplus}(z) = \log(1 + e^z)$.
 """,
+    example=r"""
+from posedu.numpy.stickbreaking import break_stick
+
+z = np.log([[1.0, 1.0, 3.0]])  # fractions 1/2, 1/2, 3/4
+a, rest = break_stick(z, attend_current=True)
+print(np.round(a, 4), np.round(rest, 4))
+""",
+    figure="stickbreaking_explorable",
     exercises=(PIECES, SLOPE, LETTERS, REMAINDER, ROW, ATTEND, STOP, SOFTPLUS, NEAREST),
 )
