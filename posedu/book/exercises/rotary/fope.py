@@ -880,7 +880,7 @@ Over which $p$ does she sum, and which is the fastest frequency that is not ther
 She sums over $d$ indices, but a head has $d/2$ pairs.
 The first index too many is $p = d/2$, with the frequency $10000^{-1}$ for every $d$; it makes a full turn from $2\pi \cdot 10000 = 62831.9$ steps on.
 So the smallest length is 62832, whatever $d$ is: the mistake shows only with texts longer than those of all her tests.
-Every pair of her heads turns from 47,118 or 54,412 steps on, and even there she is right: only a test well beyond, such as a length of 100,000, would have found it.
+Every pair of her heads turns from 47,118 or 54,411 steps on, and even there she is right: only a test well beyond, such as a length of 100,000, would have found it.
 """,
 )
 
