@@ -97,7 +97,7 @@ def changed(source: str, operator: str, occurrence: int) -> str:
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
-    return mutate_code(source.encode(), get_operator(f"core/{operator}")(), occurrence)
+    return mutate_code(source, get_operator(f"core/{operator}")(), occurrence)
 
 
 def operators() -> dict[str, object]:

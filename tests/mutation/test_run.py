@@ -71,6 +71,12 @@ def test_a_draw_stays_what_it_is_when_the_share_grows_or_another_line_changes(pr
     assert run.draw(name, 0.4, 0, project) == few
 
 
+def test_text_that_looks_like_an_encoding_s_name_is_changed_all_the_same():
+    source = '"""An encoding: inputs are rotated."""\nx = 1 + 2\n'
+    changed = run.changed(source, "ReplaceBinaryOperator_Add_Sub", 0)
+    assert changed == source.replace("+", "-")
+
+
 @pytest.mark.parametrize(
     ("line", "own", "meant"),
     [
