@@ -36,6 +36,9 @@ NO_FORMATS: Mapping[str, str] = MappingProxyType({})
 DIALS_IN_A_ROW = 3  # as many as stay legible on a phone
 
 _INK = "#010203"  # stands for the page's text color while matplotlib draws
+# Matplotlib writes these as a rule for all elements of a page, which took the round
+# ends of lines away from explorables.
+_LINES = 'stroke-linejoin="round" stroke-linecap="butt"'
 _STYLE = {
     "axes.edgecolor": _INK,
     "axes.facecolor": "none",
@@ -114,13 +117,13 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
     label = html.escape(alt, quote=True)
     svg = re.sub(
         r'<svg (.*?)width="[\d.]+pt" height="[\d.]+pt"',
-        lambda found: f'<svg role="img" aria-label="{label}" {found[1]}',
+        lambda found: f'<svg role="img" aria-label="{label}" {_LINES} {found[1]}',
         svg,
         count=1,
         flags=re.S,
     )
-    before, _, rest = svg.partition("<metadata>")
-    return Figure(before + rest.partition("</metadata>")[2], caption, alt)
+    svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.S)
+    return Figure(svg, caption, alt)
 
 
 def _ink(figure: Canvas) -> None:

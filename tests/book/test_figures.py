@@ -36,7 +36,8 @@ def test_a_figure_is_accessible_and_theme_free(figure):
     assert "width" not in svg.attrib
     assert "viewBox" in svg.attrib
     assert "currentColor" in figure.svg
-    assert not re.search(r"#000000|#010203|url\(http|<metadata", figure.svg)
+    assert not re.search(r"#000000|#010203|url\(http|<metadata|<style", figure.svg)
+    assert 'stroke-linejoin="round" stroke-linecap="butt"' in figure.svg
     html = figure._repr_html_()
     assert "<figcaption>The claim: a &lt; b.</figcaption>" in html
 

@@ -12,6 +12,7 @@ PARTS = (
     *("navigation.reading_time", "site.third_party_notices", "chapters.sliders"),
     *("ledger.statements", "ledger.status", "site.meta_tags", "reference.timings"),
     *("navigation.chapter_links", "reference.renamed", "site.progress"),
+    *("teaching.slides", "teaching.courses", "teaching.projects"),
 )
 
 

@@ -37,6 +37,7 @@ def build():
     """Build the whole website with its notebooks; return whether it succeeded."""
     vendor.mathjax()
     vendor.previews()
+    vendor.slides()
     notebooks.main()
     if not make_site():
         return False

@@ -165,7 +165,7 @@ class TestEach:
         assert expected(name).sources == list(map(measuring.source_of, known.ANSWERS))
 
     def test_its_plot_draws(self, name):
-        assert project(name).plot(expected(name)).axes
+        assert "<svg" in project(name).plot(expected(name)).svg
 
     def test_the_notebook_does_not_hold_the_solution(self, name):
         text = (ROOT / f"notebooks/projects/{name}.ipynb").read_text("utf-8")

@@ -68,6 +68,7 @@ VIEWS = [
     if ALL or turn == number % len(SETTINGS)
 ]
 COLAB = downloads.COLAB
+SLIDES = [f"{FOLDER}/{name}.html" for name in lessons()]
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -245,7 +246,7 @@ def test_keys_turn_the_slides_or_move_a_slider(address, chromium):
     assert slider.input_value() == "17"
     tab.keyboard.press("Escape")
     tab.keyboard.press("ArrowRight")
-    assert slider.count() == 0 and tab.url.endswith("#/3")
+    assert tab.evaluate("() => Reveal.getIndices().h") == 3
     assert faults == []
 
 
@@ -716,7 +717,7 @@ def anchors(file):
     return set(re.findall(r'(?:id|name)="([^"]+)"', text)) | {""}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *SLIDES])
 def test_every_internal_link_resolves(page):
     dead = []
     for file, anchor in targets(page):
@@ -727,7 +728,7 @@ def test_every_internal_link_resolves(page):
     assert dead == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *SLIDES])
 def test_no_page_asks_another_site_for_anything(page):
     asked = re.findall(
         r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', html(page)

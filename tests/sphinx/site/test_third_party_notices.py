@@ -18,9 +18,9 @@ from sphinx.errors import ExtensionError
 
 from posedu_sphinx.build import HTML
 from posedu_sphinx.exercises import notebooks
+from posedu_sphinx.exercises.notebooks import published
 from posedu_sphinx.navigation import contents, redirects
 from posedu_sphinx.site import meta_tags, share_image, third_party_notices
-from posedu_sphinx.site.address import published
 
 pytestmark = [
     pytest.mark.site,

@@ -48,6 +48,7 @@ WORKS = (
     Work("MathJax 3.2.2", "Apache-2.0", ("mathjax/*",), text="mathjax/LICENSE"),
     Work("Popper 2.11.8", "MIT", ("popper/*",), text="popper/LICENSE.md"),
     Work("Tippy.js 6.3.7", "MIT", ("tippy.js/*",), text="tippy.js/LICENSE"),
+    Work("reveal.js 6.0.2", "MIT", ("reveal/*",), text="reveal/LICENSE"),
     Work(
         "Bootstrap 5.3.3",
         "MIT",

