@@ -22,7 +22,7 @@ test slowest coverage: export OMP_NUM_THREADS := 1
 test: $(READY) book
 	$(RUN) -m posedu_sphinx.site.chromium
 	$(RUN) $(TESTS)
-	$(RUN) $(NOTEBOOKS) notebooks/*.ipynb notebooks/exercises/*.ipynb
+	$(RUN) $(NOTEBOOKS) notebooks/*.ipynb notebooks/projects/*.ipynb notebooks/exercises/*.ipynb
 	$(RUN) -m posedu_sphinx.exercises.notebooks --solved
 	POSEDU_STRICT=1 $(RUN) $(NOTEBOOKS) notebooks/exercises/solved
 

@@ -16,7 +16,11 @@ COLUMNS = 60
 CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}[^\n]*\n(.*?)^\1$", re.M | re.S)
 OPTION = re.compile(r":[\w-]+:")
 PAGES = sorted((ROOT / "book").rglob("*.md"))
-LABS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LABS = sorted(
+    path
+    for folder in ("notebooks", "notebooks/projects")
+    for path in (ROOT / folder).glob("*.ipynb")
+)
 
 
 def wide_lines(cells):

@@ -27,6 +27,7 @@ TEXTS = [
     *sorted((ROOT / "book" / "_static").glob("*.[jc]s*")),
     *sorted((ROOT / "book").rglob("*.md")),
     *sorted((ROOT / "notebooks").glob("*.ipynb")),
+    *sorted((ROOT / "notebooks/projects").glob("*.ipynb")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
 ]
 HEADLESS = re.compile(r"(What|Of|Those|That|Whose|Where|As|How|Which|Who|Whether)\b")

@@ -2,7 +2,7 @@
 
 ``python -m posedu.book.projects NAME…`` writes the report on the reference solution
 beside the project's module, where learners' notebooks read it, and the reports on
-answers that do not reach the goals to ``book/data/projects``, for the teachers' page.
+answers that do not reach the goals to ``book/data``, for the teachers' page.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from posedu.book.projects.measuring import HERE, measure, project, projects
 
-DATA = Path("book/data/projects")
+DATA = Path("book/data")
 SEEDS = (1, 2, 3)
 
 
@@ -26,7 +26,7 @@ def main() -> None:
         seeds = SEEDS[: task.seeds]
         print(measure(task, known.ANSWERS, seeds, path=HERE / f"{module}.json"))
         for label, answers in known.INSUFFICIENT.items():
-            path = DATA / f"{name}-{label}.json"
+            path = DATA / f"project-{name}-{label}.json"
             print(label, measure(task, answers, seeds, path=path), sep="\n")
 
 

@@ -154,7 +154,7 @@ class TestEach:
         labels = solutions(name).INSUFFICIENT
         assert labels
         for label in labels:
-            path = ROOT / "book/data/projects" / f"{name}-{label}.json"
+            path = ROOT / f"book/data/project-{name}-{label}.json"
             report = Report.load(path)
             assert not any(report.reached)
             assert report.goals == list(map(str, project(name).goals))

@@ -52,7 +52,9 @@ def head(chapter):
         about,
         *prerequisites(page, chapter),
         f"{REPAIR if is_repair else ANSWER}\n{CHECKS}",
-        f"{CONVENTIONS}\n{found.conventions.strip()}",
+        found.conventions.strip()
+        if is_repair
+        else f"{CONVENTIONS}\n{found.conventions.strip()}",
     )
     return "\n\n".join(parts)
 

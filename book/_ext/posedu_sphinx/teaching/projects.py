@@ -8,7 +8,7 @@ from posedu.book.projects import Report, expected, project, projects
 from posedu_sphinx import ROOT
 
 SOLUTIONS = ROOT / "posedu/book/projects/solutions"
-REPORTS = ROOT / "book/data/projects"
+REPORTS = ROOT / "book/data"
 
 
 class ProjectSolutions(SphinxDirective):
@@ -63,8 +63,8 @@ No understanding
 def reports(task):
     """Return the reports on the known answers to a project, by what they are."""
     found = {"reference solution": expected(task.name)}
-    for path in sorted(REPORTS.glob(f"{task.name}-*.json")):
-        label = path.stem.removeprefix(f"{task.name}-").replace("-", " ")
+    for path in sorted(REPORTS.glob(f"project-{task.name}-*.json")):
+        label = path.stem.removeprefix(f"project-{task.name}-").replace("-", " ")
         found[f"not enough: {label}"] = Report.load(path)
     return found
 
