@@ -181,8 +181,8 @@ PROJECT = Project(
     answers=("training_positions", "test_positions"),
     measure=measure,
     goals=(
-        Goal("accuracy at 64", least=0.92),
-        Goal("accuracy at 256", least=0.92),
+        Goal("accuracy at 64", least=0.9),
+        Goal("accuracy at 256", least=0.9),
     ),
     plot=plot,
 )

@@ -9,7 +9,7 @@ from posedu.book.exercises.absolute.randomized_positions import (
 from posedu.book.projects.records import Rubric
 
 COPY = 8  # tokens of the copy, at the end
-SHORTEST, LONGEST, TESTED = 4.0, 64.0, 16.0  # extents of the tokens before the copy
+SHORTEST, LONGEST, TESTED = 0.1, 4.0, 1.0  # extents of the tokens before the copy
 FINE = 1024  # of so many places a text's tokens get a sample
 
 
