@@ -402,7 +402,7 @@ def _parameters(exercise: Exercise) -> list[str]:
 def _unchanged(after: Any, before: Any) -> bool:
     if isinstance(before, np.ndarray | torch.Tensor | sp.MatrixBase | list):
         return not wrong_form(after, before) and equal(after, before, 0.0)
-    return True
+    return after == before if isinstance(before, dict) else True
 
 
 def _broken_property(exercise: Exercise, answer: Answer, failing: tuple) -> str:

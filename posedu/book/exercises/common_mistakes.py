@@ -57,11 +57,18 @@ def locate(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
     """Return a reply that unexplained results are nearly right, or wrong in one region.
 
     ``given`` and ``wanted`` are the learner's and the right results for all test
-    inputs. A region is, for example, the diagonal of a matrix. The reply is an empty
-    string if the results are neither.
+    inputs. A region is, for example, the diagonal of a matrix. NaN and infinities in
+    the results for inputs other than the one that is shown get a reply, too. The reply
+    is an empty string if the results have none of these.
     """
     found = Diagnosis(exercise, given, wanted)
-    return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
+    with np.errstate(all="ignore"):
+        strange = found.strange_number(later=True)
+    return (
+        strange
+        or ("" if found.is_exact() else found.relation(NEARLY))
+        or found.region()
+    )
 
 
 def parts(result: Any, want: Any) -> list[Array]:
@@ -101,6 +108,11 @@ class Diagnosis:
             if not self._is_given(self.wanted[case], case, part)
         )
         self.part = [place for place in self.everywhere if place[1] == self.number]
+        self.shown = next(
+            case
+            for case, part in self.everywhere
+            if not self._is_given(self.wanted[case], case, part)
+        )
 
     def _is_given(self, results: list[Array], case: int, part: int) -> bool:
         """Return whether ``results[part]`` is what the learner gave for a test input.
@@ -144,29 +156,61 @@ class Diagnosis:
         A misconception is a typical wrong answer that the exercise lists. It must give
         the learner's results for all test inputs, those where they are right included:
         the whole results, or else that entry of a tuple in which slips are looked for.
+        Where an answer has NaN or infinities only for inputs after the one that is
+        shown, a misconception that explains all other results explains the mistake.
         """
-        for places in (self.everywhere, self.part):
+        finite = [place for place in self.everywhere if self._is_finite(place)]
+        searched = [self.everywhere, self.part]
+        if any(case == self.shown for case, _ in finite):
+            searched.append(finite)
+        for places in searched:
             for known in self.exercise.misconceptions:
                 if self._comes_from(known.answer, places):
                     text = f"A known mistake: {known.name}"
-                    if places == self.everywhere:
+                    if places is not self.part:
                         return f"{text}. {known.message}"
                     return self._reply(text, known.message)
         return ""
 
-    def strange_number(self) -> str:
+    def _is_finite(self, place: Place) -> bool:
+        """Return whether the learner's numbers in a place have no NaN and infinity.
+
+        True, too, where the right result has one.
+        """
+        got, want = (
+            results[place[0]][place[1]] for results in (self.given, self.wanted)
+        )
+        if got.dtype.kind != "f" or want.dtype.kind != "f":
+            return True
+        return bool(np.isfinite(got).all() or not np.isfinite(want).all())
+
+    def strange_number(self, later: bool = False) -> str:
         """Return a reply on NaN, infinities or decimals that the right result lacks.
 
-        An empty string if the learner's results have none of these.
+        An empty string if the learner's results have none of these for the test input
+        that is shown or, with ``later``, for any other one. NaN or infinities are no
+        mistake of their own where the right result of any test input has them.
         """
         if any(_are_decimals(got, want) for got, want in self._pairs()):
             return self._reply("Your answer has decimals", _DECIMALS)
-        for got, want in self._pairs():
-            if want.dtype.kind == "f" and got.dtype.kind == "f":
-                if np.isnan(got).any():
-                    return self._reply("Your answer contains NaN", _NAN)
-                if np.isinf(got).any() and np.isfinite(want).all():
-                    return self._reply("Your answer contains an infinity", _INFINITY)
+        numbers = [want for _, want in self._pairs() if want.dtype.kind == "f"]
+        has_nan = any(np.isnan(want).any() for want in numbers)
+        has_infinity = any(np.isinf(want).any() for want in numbers)
+        where = " for another input" if later else ""
+        for case, part in self.part:
+            got, want = self.given[case][part], self.wanted[case][part]
+            if want.dtype.kind != "f" or got.dtype.kind != "f":
+                continue
+            if case != self.shown and not later:
+                continue
+            if np.isnan(got).any() and not has_nan:
+                return self._reply(f"Your answer contains NaN{where}", _NAN)
+            if np.isinf(got).any() and not has_infinity:
+                if _are_logits(got, want):
+                    return self._reply("Logits, not weights", _LOGITS)
+                return self._reply(
+                    f"Your answer contains an infinity{where}", _INFINITY
+                )
         return ""
 
     def not_whole(self) -> str:
@@ -179,7 +223,8 @@ class Diagnosis:
         ):
             return self._reply(
                 "Your answer is not a whole number",
-                "Must it be rounded up, down or to the nearest one?",
+                "Must it be rounded up, down or to the nearest one? Or is it a share, "
+                "or a mean, where a count is asked for?",
             )
         return ""
 
@@ -222,9 +267,21 @@ class Diagnosis:
             def answer(*case: Any, change: Callable[..., Any] = change) -> Any:
                 return change(case)
 
-            if self._comes_from(answer, self.part):
+            if self._comes_from(answer, self.part) and self._is_evidence():
                 return self._reply(name, message)
         return ""
+
+    def _is_evidence(self) -> bool:
+        """Return whether results that a changed argument explains are no coincidence.
+
+        Counts and truth values agree by chance easily, so at least half of them must be
+        wrong: the changed argument then explains more than the right one would.
+        """
+        pairs = self._pairs()
+        if any(want.dtype.kind not in "biu" for _, want in pairs):
+            return True
+        wrong = [not agree(got, want, self.exercise.tolerance) for got, want in pairs]
+        return 2 * sum(wrong) >= len(wrong)
 
     def _changes(self) -> Iterator[tuple[str, str, Callable[[tuple], Any]]]:
         """Yield each slip in the arguments: a name, a message, and a function.
@@ -328,6 +385,10 @@ _INFINITY = (
     "It comes from a division by 0, from log 0 or from the exponential of a large "
     "number. Where does your code compute one of these?"
 )
+_LOGITS = (
+    "Your answer is −∞ where 0 is right. That is the logit, or the logarithm, of a "
+    "weight of 0: is a softmax or an exponential missing at the end?"
+)
 
 
 def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
@@ -360,6 +421,15 @@ def _are_decimals(got: Array, want: Array) -> bool:
         return False
     near = all(value is not None and abs(value) < 1e-6 for value in values)
     return near and any(g.has(sp.Float) and not w.has(sp.Float) for g, w in pairs)
+
+
+def _are_logits(got: Array, want: Array) -> bool:
+    """Return whether ``got`` is −∞ just where ``want``, an array of weights, is 0."""
+    hidden = want == 0
+    are_weights = hidden.any() and (want >= 0).all() and (want <= 1).all()
+    return bool(are_weights and (got[hidden] == -np.inf).all()) and bool(
+        np.isfinite(got[~hidden]).all()
+    )
 
 
 def _with(case: tuple, changed: dict[int, Any]) -> tuple:
@@ -641,6 +711,20 @@ def _rearranged(pairs: Pairs, tolerance: float) -> bool:
     return enough and all(agree(got, want, tolerance) for got, want in ordered)
 
 
+def _errors(got: Array, want: Array) -> Array:
+    """Return the absolute errors of the learner's numbers.
+
+    They are 0 where both numbers are the same infinity, and infinite where only the
+    right one is.
+    """
+    return abs(np.subtract(got, want, out=np.zeros(want.shape), where=got != want))
+
+
+def _sizes(want: Array) -> Array:
+    """Return the absolute values of the right numbers, 0 in place of infinity."""
+    return np.where(np.isfinite(want), abs(want), 0.0)
+
+
 def _within(share: float) -> Callable[[Pairs, float], bool]:
     """Make a test that no number is off by more than ``share`` of the largest one.
 
@@ -652,11 +736,23 @@ def _within(share: float) -> Callable[[Pairs, float], bool]:
     def related(pairs: Pairs, tolerance: float) -> bool:
         return all(
             want.dtype.kind == "f"
-            and abs(got - want).max(initial=0) <= share * abs(want).max(initial=0)
+            and _errors(got, want).max(initial=0) <= share * _sizes(want).max(initial=0)
             for got, want in pairs
         )
 
     return related
+
+
+def _to_digits(pairs: Pairs, tolerance: float) -> bool:
+    """Return whether no number is off by more than 2^-7 of the right one.
+
+    ``pairs`` has the learner's and the right array for each test input. bf16 rounds
+    by up to 2^-9, and a few roundings may add up. ``tolerance`` is ignored.
+    """
+    return all(
+        want.dtype.kind == "f" and (_errors(got, want) <= 2**-7 * _sizes(want)).all()
+        for got, want in pairs
+    )
 
 
 Relations = tuple[tuple[str, str, Callable[[Pairs, float], bool]], ...]
@@ -664,8 +760,8 @@ Relations = tuple[tuple[str, str, Callable[[Pairs, float], bool]], ...]
 ROUNDED: Relations = (
     (
         "Your answer is right to about six digits only",
-        "float32 has that many. Is something rounded to float32 on the way, or is a "
-        "small number added?",
+        "float32 has that many. Is something rounded to float32 on the way, is a small "
+        "number added, or is a difference quotient taken for a derivative?",
         _within(1e-5),
     ),
 )
@@ -715,7 +811,7 @@ NEARLY: Relations = (
         "Your answer is right to about two digits only",
         "bf16 has that many. Something is rounded to 16 bits on the way, or a small "
         "constant is wrong or stands in the wrong place.",
-        _within(0.02),
+        _to_digits,
     ),
 )
 

@@ -4,32 +4,48 @@ import copy
 import inspect
 from typing import Any
 
+import numpy as np
+import torch
+
 from posedu.book.exercises.records import Exercise, Hunt
-from posedu.book.exercises.values import equal, show_briefly, wrong_form
+from posedu.book.exercises.values import (
+    equal,
+    show_briefly,
+    type_in_words,
+    wrong_form,
+)
 
 
 def complaint(exercise: Exercise, found: Any) -> str:
     """Return why ``found`` is no smallest input on which a function is wrong, or ''.
 
     The function and its inputs are those of the exercise's hunt. ``found`` is what the
-    learner's function returned: a tuple of arguments, or a single argument. A function
-    is wrong on an input if it raises an exception there, or if its result has another
-    form than the right one or differs by more than the exercise's tolerance.
+    learner's function returned: a tuple or list of arguments, or a single argument. A
+    function is wrong on an input if it raises an exception there, or if its result has
+    another form than the right one or differs by more than the exercise's tolerance.
     """
     hunt = exercise.hunt
     assert hunt is not None
     names = list(inspect.signature(hunt.wrong).parameters)
     if found is None:
         return "Your answer returns None: is a `return` missing?"
-    case = found if isinstance(found, tuple) else (found,)
+    is_case = isinstance(found, tuple) or (isinstance(found, list) and len(names) > 1)
+    case = tuple(found) if is_case else (found,)
     if len(case) != len(names):
-        return (
-            f"Your answer returns {len(case)} arguments; the function takes "
-            f"({', '.join(names)})."
-        )
+        number = f"{len(case)} argument{'' if len(case) == 1 else 's'}"
+        return f"Your answer returns {number}; the function takes ({', '.join(names)})."
     pairs = zip(names, map(show_briefly, case), strict=True)
     shown = ", ".join(f"{name} = {value}" for name, value in pairs)
+    for name, value, like in zip(names, case, hunt.tested[0], strict=True):
+        is_array = isinstance(like, np.ndarray | torch.Tensor)
+        if is_array and not isinstance(value, type(like)):
+            kind = "NumPy array" if isinstance(like, np.ndarray) else "torch.Tensor"
+            return (
+                f"{shown} is not allowed: {name} must be a {kind}, got "
+                f"{type_in_words(value)}."
+            )
     try:
+        case = tuple(map(_converted, case, hunt.tested[0]))
         refusal = hunt.refusal(*copy.deepcopy(case))
         right = None if refusal else hunt.right(*copy.deepcopy(case))
     except Exception:  # of types and sizes that the conditions do not foresee
@@ -46,6 +62,26 @@ def complaint(exercise: Exercise, found: Any) -> str:
             f"{hunt.size_of} than {hunt.size(*case)}."
         )
     return ""
+
+
+def _converted(value: Any, like: Any) -> Any:
+    """Return an argument with NumPy numbers as Python's, and integers as floats.
+
+    Arrays and tensors of integers become floating if ``like``, an argument that the
+    colleague has tried, is floating. Other values are returned unchanged.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return type(value)(_converted(entry, None) for entry in value)
+    if isinstance(value, np.ndarray) and isinstance(like, np.ndarray):
+        is_widened = value.dtype.kind in "iu" and like.dtype.kind == "f"
+        return value.astype(like.dtype) if is_widened else value
+    if isinstance(value, torch.Tensor) and isinstance(like, torch.Tensor):
+        is_bool = value.dtype == torch.bool
+        is_widened = like.is_floating_point() and not value.is_floating_point()
+        return value.to(like.dtype) if is_widened and not is_bool else value
+    return value
 
 
 def smallest_size(exercise: Exercise) -> int:

@@ -362,7 +362,8 @@ def _shown(value: Any, shown: int) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
-        return f"{value:.6g}"
+        text = f"{value:.6g}"
+        return f"{text}.0" if text.lstrip("-").isdigit() else text
     if isinstance(value, str):
         return repr(value)
     if isinstance(value, np.ndarray):

@@ -1092,6 +1092,16 @@ At which step may you round?
                 positions.double(), 10000 ** -(torch.arange(0, d, 2) / d).double()
             ),
         ),
+        Misconception(
+            "Whole turns taken off with a rounded π",
+            "Your π has nine digits, and a million radians are 160,000 turns. float64 "
+            "needs no such step, and `math.pi` has all its digits.",
+            lambda positions, d: _float32_table(
+                (positions.double()[:, None] * _exact_frequencies(d))
+                % (2 * 3.14159265),
+                1.0,
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -1106,8 +1116,8 @@ At which step may you round?
             ),
         ),
         Property(
-            "Nothing before the finished sine or cosine is rounded to float32, so "
-            "that errors do not grow with the position",
+            "Errors do not grow with the position: neither frequencies nor angles nor "
+            "a period 2π are rounded before the sine or cosine",
             _is_true_to_rounding,
         ),
     ),
@@ -1221,12 +1231,11 @@ The inner product is a sum of cosines; `np.diff` compares neighbors, and `np.arg
             lambda d: int(np.argmin(_gram(geometric(d), 200))),
         ),
         Misconception(
-            "Sums of sines",
-            "The inner product of two encodings is a sum of cosines of ωt.",
-            lambda d: (
-                _first(np.diff(np.sin(np.outer(range(4000), geometric(d))).sum(-1)) > 0)
-                + 1
-            ),
+            "1 for every d",
+            "The inner product falls at first. Does your code look for the first fall, "
+            "or compare with d/2? Or does it add sines? The inner product of two "
+            "encodings is a sum of cosines of ωt.",
+            lambda d: 1,
         ),
         Misconception(
             "Frequencies of tensor2tensor",
@@ -1424,6 +1433,11 @@ Begin with $d = 2$: $\sin(\alpha - \beta) = \sin\alpha \cos\beta - \cos\alpha \s
             "A sine meets the cosine of its own pair, and the other way round with "
             "the other sign. Two pairs do not meet.",
             lambda d: np.diag((-1.0) ** np.arange(d - 1), 1),
+        ),
+        Misconception(
+            "First pair only",
+            "The sum is over all pairs: each needs its block.",
+            lambda d: np.pad(before_or_after(2), (0, d - 2)),
         ),
     ),
     properties=(

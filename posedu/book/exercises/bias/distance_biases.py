@@ -252,6 +252,25 @@ def _by_logarithm(
     return np.where(t < E, t, np.minimum(far, last)).astype(int)
 
 
+def _rounded_down(share):
+    """Make a wrong answer (a function) to the exercise ``buckets``.
+
+    The exercise asks for T5's buckets. In the wrong answer, ``share(t, E, T)`` is E
+    times the logarithm of t/E to the base T/E, computed and rounded down.
+    """
+
+    def answer(t, E, T):
+        far = E + np.floor(share(np.maximum(t, E), E, T)).astype(int)
+        return np.where(t < E, t, np.minimum(far, 2 * E - 1))
+
+    return answer
+
+
+def _after_boundary(t, E, T):
+    far = [sum(int(x) ** E * E**k > E**E * T**k for k in range(1, E)) for x in t]
+    return np.where(t < E, t, E + np.array(far))
+
+
 def _from_starts(t, starts):
     return np.searchsorted(starts, t, side="right") - 1
 
@@ -265,7 +284,7 @@ BUCKETS = Exercise(
     minutes=15,
     lines=6,
     statement=r"""
-`t` holds distances, integers from 0.
+`t` holds distances, integers from 0 to 5000, and $E \le 64$, $E < T \le 5000$.
 The first `E` buckets hold one distance each.
 Bucket $E + k$ begins at the first $t$ with $t \ge E\,(T/E)^{k/E}$, for $k < E$, and the last one holds all larger distances, too.
 Return the bucket of each distance, an integer array.
@@ -393,6 +412,56 @@ Python's integers have no largest one.
                 2 * E - 1, (2 * E * np.log1p(t) / np.log1p(T)).astype(int)
             ),
         ),
+        Misconception(
+            "A whole logarithm rounded down, times E first",
+            "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, in "
+            "this order of the operations as in any other. Compare integers.",
+            _rounded_down(lambda t, E, T: E * np.log(t / E) / np.log(T / E)),
+        ),
+        Misconception(
+            "A whole logarithm of base 2 rounded down",
+            "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, in "
+            "this order of the operations as in any other. Compare integers.",
+            _rounded_down(lambda t, E, T: E * np.log2(t / E) / np.log2(T / E)),
+        ),
+        Misconception(
+            "A whole quotient of differences rounded down",
+            "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, in "
+            "this order of the operations as in any other. Compare integers.",
+            _rounded_down(
+                lambda t, E, T: E * (np.log(t) - np.log(E)) / (np.log(T) - np.log(E))
+            ),
+        ),
+        Misconception(
+            "Boundary in the earlier bucket",
+            "A bucket begins *at* the power, ≥, so a distance that is equal to it "
+            "belongs to the new bucket.",
+            _after_boundary,
+        ),
+        Misconception(
+            "T in place of T/E",
+            "The logarithm of t/E is divided by that of T/E: from E to T there are E "
+            "steps.",
+            lambda t, E, T: np.where(
+                t < E,
+                t,
+                np.minimum(
+                    2 * E - 1,
+                    E
+                    + np.floor(E * np.log(np.maximum(t, 1)) / np.log(T) + 1e-9).astype(
+                        int
+                    ),
+                ),
+            ),
+        ),
+        Misconception(
+            "Last bucket after T",
+            "The last bucket begins like the others, at E (T/E)^((E − 1)/E), which is "
+            "before T.",
+            lambda t, E, T: np.where(
+                t > T, 2 * E - 1, np.minimum(buckets(t, E, T), 2 * E - 2)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -406,6 +475,7 @@ Python's integers have no largest one.
 Yes: $t \ge E\,(T/E)^{k/E}$ holds exactly if $t^E E^k \ge E^E T^k$, since both sides are positive and raising to the power $E$ keeps their order; these are integers, and Python's have no rounding.
 With a logarithm, the distances to fear are those where the power is a whole number: for $E = 5$ and $T = 160$ bucket 6 begins at $t = 10$, and `np.log(10/5) / np.log(160/5) * 5` may be just below 1.
 Another order of the same operations fails elsewhere, as `5 * log2(15/5) / log2(1215/5)` does, so no order is safe.
+With $10^{-9}$ added before it is rounded down, the logarithm is right for all $E \le 64$ and $T \le 5000$, and wrong for $E = 41$, $T = 5810$ at $t = 2210$.
 """,
 )
 
@@ -438,6 +508,11 @@ def _with(own, more):
         return np.append(own(power), more(power)[: heads - power])
 
     return answer
+
+
+def _with_flattest(heads):
+    power = 2 ** int(np.log2(heads))
+    return np.append(_powers(power), _powers(2 * power)[::2][2 * power - heads :])
 
 
 SLOPES = Exercise(
@@ -526,6 +601,28 @@ Are the slopes that are added for 12 heads steep or flat?
             "Slopes negative",
             "The slope is positive; the bias is minus slope times distance.",
             lambda heads: -slopes(heads),
+        ),
+        Misconception(
+            "Heads counted from 0",
+            "h runs from 1 to H, so the first of H heads has the slope 2^(−8/H).",
+            _with(
+                lambda H: 2.0 ** (-8 * np.arange(H) / H),
+                lambda H: 2.0 ** (-4 * np.arange(0, 2 * H, 2) / H),
+            ),
+        ),
+        Misconception(
+            "Flattest slopes added",
+            "Take every other slope *from the first on*: the added slopes are the "
+            "steepest.",
+            _with_flattest,
+        ),
+        Misconception(
+            "h below the fraction",
+            "The exponent is −8 h/H: it grows with h.",
+            _with(
+                lambda H: 2.0 ** (-8 / np.arange(1, H + 1)),
+                lambda H: 2.0 ** (-8 / np.arange(1, 2 * H + 1, 2)),
+            ),
         ),
     ),
     properties=(
@@ -677,7 +774,7 @@ def sandwich(distances, width, heads):
 
 def _waves(distances, width, heads, *, k=None, wave=np.cos, exponent=2, ratio=None):
     k = np.arange(1, width // 2 + 1) if k is None else k
-    total_ = wave(distances[:, None] / 10000.0 ** (exponent * k / width)).sum(axis=1)
+    total_ = wave(distances[:, None] * 10000.0 ** (-exponent * k / width)).sum(axis=1)
     ratio = 8 * np.arange(1, heads + 1) / heads if ratio is None else ratio
     return total_ / ratio[:, None]
 
@@ -795,6 +892,20 @@ All heads have the same sum.
             "Frequencies that grow",
             "The distance is divided by the power: waves get slower with k.",
             lambda t, width, heads: _waves(t, width, heads, exponent=-2),
+        ),
+        Misconception(
+            "H forgotten",
+            "The ratio is 8h/H: the sum is multiplied by H, the number of heads, and "
+            "divided by 8h.",
+            lambda t, width, heads: sandwich(t, width, heads) / heads,
+        ),
+        Misconception(
+            "Whole division in the exponent",
+            "The exponent is 2k over the width with `/`. `//` rounds down to whole "
+            "numbers.",
+            lambda t, width, heads: _waves(
+                t, width, heads, k=2 * np.arange(1, width // 2 + 1) // width * width / 2
+            ),
         ),
     ),
     level="optional",
@@ -971,10 +1082,46 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `scaling
             "Row i is query i.",
             lambda q, k, r1, r2, scaling: kerple(k, q, r1, r2, scaling),
         ),
+        Misconception(
+            "Products divided in the paper's convention only",
+            "Both conventions divide the products by √d. They differ in the bias.",
+            lambda q, k, r1, r2, scaling: (
+                kerple(q, k, r1, r2, "paper")
+                * (q.shape[2] ** 0.5 if scaling == "code" else 1)
+            ),
+        ),
+        Misconception(
+            "Nothing divided",
+            "Both conventions divide the products by √d, and the paper's the bias, "
+            "too.",
+            lambda q, k, r1, r2, scaling: (
+                kerple(q, k, r1, r2, "paper") * q.shape[2] ** 0.5
+            ),
+        ),
+        Misconception(
+            "Everything divided by d",
+            "Divide by the root of d, and the bias in the paper's convention only.",
+            lambda q, k, r1, r2, scaling: (
+                kerple(q, k, r1, r2, "paper") / q.shape[2] ** 0.5
+            ),
+        ),
+        Misconception(
+            "Products not divided in the code's convention, bias in neither",
+            'Both conventions divide the products by √d. With scaling="paper" the '
+            "bias is divided as well.",
+            lambda q, k, r1, r2, scaling: kerple(
+                q * (q.shape[2] ** 0.5 if scaling == "code" else 1), k, r1, r2, "code"
+            ),
+        ),
+        Misconception(
+            "Softmax applied",
+            "The logits are asked for, not the weights.",
+            lambda *case: kerple(*case).softmax(-1),
+        ),
     ),
     properties=(
         Property(
-            "A token's own key gets no bias",
+            "On the diagonal stands q · k/√d alone",
             lambda answer, q, k, r1, r2, scaling: bool(
                 torch.allclose(
                     answer(q, k, r1, r2, scaling).diagonal(dim1=1, dim2=2),
@@ -997,9 +1144,9 @@ So weights trained with one convention run with the other only after $r_1$ is mu
 def until_lost(bias, near):
     """Number of keys at which the nearest ``near`` have less than half of the weight.
 
-    The number is an int. The weight is the attention weight of one query. ``bias[t]`` is the bias at distance
-    t, and all keys have equal content. The number is 0 if ``len(bias)`` keys are not
-    enough.
+    The number is an int. The weight is the attention weight of one query. ``bias[t]``
+    is the bias at distance t, and all keys have equal content. The number is 0 if
+    ``len(bias)`` keys are not enough.
     """
     weights = np.exp(bias)
     share = weights[:near].sum() / weights.cumsum()
@@ -1026,7 +1173,7 @@ LOST = Exercise(
     minutes=15,
     lines=4,
     statement=r"""
-`bias[t]` is added to the logit of a key at distance $t$, and all keys have the same content.
+`bias[t]`, a number between −200 and 200, is added to the logit of a key at distance $t$, and all keys have the same content.
 How many keys must there be until the nearest `near` of them, the query's own included, *together* have less than half of the weight?
 Return that number, and 0 if `len(bias)` keys are not enough.
 What is it for 16 near keys and ALiBi with $m = 1/16$?

@@ -381,6 +381,22 @@ What is the slope before the first?
             "Slopes are already divided by the gaps.",
             lambda x, table: network(x, table) / np.diff(x),
         ),
+        Misconception(
+            "Changes of steps, divided afterwards",
+            "The two pieces at a kink have different gaps. Divide each step by its own "
+            "gap first, and then take the changes of the slopes.",
+            lambda x, table: np.diff(np.diff(table), prepend=0.0) / np.diff(x),
+        ),
+        Misconception(
+            "First slope minus b₀",
+            "Before the first kink the network is flat: the slope there is 0, not b₀.",
+            lambda x, table: np.diff(np.diff(table) / np.diff(x), prepend=table[0]),
+        ),
+        Misconception(
+            "Biases as weights",
+            "A weight is a change of slope, not a value of the table.",
+            lambda x, table: table[:-1] + 0.0,
+        ),
     ),
     properties=(
         Property(
@@ -442,6 +458,7 @@ Where three neighbors lie on a line, there is no kink.
         (np.array([0.0, 1.0, 3.0, 4.0]),),
         (-0.1 * np.arange(10),),
         (np.array([0.0, 0.0, 5e-10]),),
+        (np.array([0.0, 4.9e-10, 1e-9]),),
         (np.array([0.0, 0.0, 3e-9]),),
     ),
     solution=kinks,
@@ -493,8 +510,42 @@ Where three neighbors lie on a line, there is no kink.
         ),
         Misconception(
             "Rounding taken for a kink",
-            "Numbers that lie on a line do so up to their last digits.",
-            lambda table: int(np.count_nonzero(np.diff(table + np.pi * 1e-3, 2))),
+            "Numbers that lie on a line do so up to their last digits, and a change of "
+            "slope below 10⁻⁹ is no kink.",
+            lambda table: int(np.count_nonzero(np.diff(table, 2))),
+        ),
+        Misconception(
+            "Tolerance too large",
+            "Changes of slope above 10⁻⁹ are kinks. `np.isclose` has a tolerance of "
+            "its own, 10⁻⁸ and more, and so has a rounding to a few digits.",
+            lambda table: int(np.count_nonzero(abs(np.diff(table, 2)) > 1e-6)),
+        ),
+        Misconception(
+            "Tolerance too small",
+            "A change of slope below 10⁻⁹ is no kink, however small the slopes are.",
+            lambda table: int(np.count_nonzero(abs(np.diff(table, 2)) > 1e-12)),
+        ),
+        Misconception(
+            "Slopes rounded before they are compared",
+            "Two slopes that are nearly equal may be rounded to different numbers. "
+            "Take their difference first.",
+            lambda table: int(np.count_nonzero(np.diff(np.diff(table).round(9)))),
+        ),
+        Misconception(
+            "Different slopes counted, up to the last digit",
+            "The same slope may come back, and equal slopes differ in their last "
+            "digits. Count the changes of slope above 10⁻⁹.",
+            lambda table: len(np.unique(np.diff(table))) - 1,
+        ),
+        Misconception(
+            "Slopes other than 0 counted",
+            "A straight line has a slope at every distance, and no kink.",
+            lambda table: int(np.count_nonzero(abs(np.diff(table)) > 1e-9)),
+        ),
+        Misconception(
+            "Both ends counted",
+            "The table's first and last entries are no kinks.",
+            lambda table: kinks(table) + 2,
         ),
     ),
     properties=(
@@ -665,6 +716,17 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
             "Row i is query i.",
             lambda s, b, w, a, u, residual: dape(s.mT, b.mT, w, a, u, residual),
         ),
+        Misconception(
+            "Network output transposed",
+            "f(S, B) keeps [heads, queries, keys]: row i of its output is added to "
+            "row i of S.",
+            _dape(sum_up=lambda s, b, output, r: s + output.mT + (b if r else 0)),
+        ),
+        Misconception(
+            "Weights in place of logits",
+            "The logits before the softmax are asked for.",
+            lambda *case: dape(*case).softmax(-1),
+        ),
     ),
     properties=(
         Property(
@@ -689,8 +751,8 @@ With $u = 0$ the logits are $S$, or $S + B$ with `residual`: training can start 
 def later_keys(kernel, masked):
     """Number of keys after the query on which the logit of its own key depends.
 
-    The number is an int. Two convolutions of width ``kernel`` run over the query's keys. With ``masked`` the
-    later keys are set to 0 before the first convolution.
+    The number is an int. Two convolutions of width ``kernel`` run over the query's
+    keys. With ``masked`` the later keys are set to 0 before the first convolution.
     """
     return 0 if masked else 2 * (kernel // 2)
 
@@ -760,6 +822,24 @@ If its input there is the output of another such layer, what has that layer read
             "One less than the kernel, once",
             "Two layers of width 3 reach as far as one of width 5: half of 4.",
             lambda kernel, masked: 0 if masked else 2 * (kernel - 1),
+        ),
+        Misconception(
+            "Reaches multiplied",
+            "The second layer reads outputs that have read as far again: add the "
+            "reaches.",
+            lambda kernel, masked: 0 if masked else (kernel // 2) ** 2,
+        ),
+        Misconception(
+            "One layer counted, and the mask ignored",
+            "The second layer reads as far again, and with `masked` all that both "
+            "read at later keys is the same for every text.",
+            lambda kernel, masked: kernel // 2,
+        ),
+        Misconception(
+            "All keys that two layers read",
+            "Two layers of width k read 2k − 1 keys. How many of them are later than "
+            "the query?",
+            lambda kernel, masked: 0 if masked else 2 * kernel - 1,
         ),
     ),
     properties=(

@@ -720,6 +720,15 @@ def _head_case(n, d, npos):
     return tuple(map(torch.tensor, (*draw(2, n, d), draw(d, npos))))
 
 
+def _far_apart():
+    """Return q, k and a table with logits below −10⁵ in one row, above 10⁵ in another.
+
+    A finite mask is then above a logit, and the largest logit far above a whole row.
+    """
+    k = torch.full((2, 4), 300.0, dtype=torch.float64)
+    return k * torch.tensor([[-1.0], [1.0]]), k, _head_case(2, 4, 3)[2]
+
+
 def _later(axis=-1):
     """Make a wrong answer (a function) to the exercise ``cope_weights``.
 
@@ -779,7 +788,7 @@ Return the attention weights of a CoPE head, `[n, n]`, as the authors' code has 
 Interpolate numbers, not vectors: `u = q @ table` has one number for each query and column, and `u.gather(1, index)` picks the columns.
 `torch.lerp` does the rest of the interpolation.
 """,
-    cases=(_head_case(3, 4, 4), _head_case(6, 8, 3)),
+    cases=(_head_case(3, 4, 4), _head_case(6, 8, 3), _far_apart()),
     solution=cope_weights,
     misconceptions=(
         Misconception(

@@ -758,6 +758,13 @@ def _fox_case(batch, heads, n, d):
     return q, k, v, torch.nn.functional.logsigmoid(logits)
 
 
+def _far_apart():
+    """Return arguments with scores below −10⁵ in one row and above 10⁵ in another."""
+    _, _, v, log_gates = _fox_case(1, 1, 2, 2)
+    k = torch.full_like(v, 300.0)
+    return k * torch.tensor([[-1.0], [1.0]]), k, v, log_gates
+
+
 def _with_sums(sums):
     """Make a wrong answer (a function) to the exercise ``fox``.
 
@@ -804,7 +811,7 @@ It may read tensors from outside, and can mask the future as well.
 `lambda score, b, h, i, j: …` returns a score; `.where(j <= i, -torch.inf)` masks it.
 Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l=j+1}^{i} \log f_l$?
 """,
-    cases=(_fox_case(1, 1, 2, 2), _fox_case(2, 2, 5, 4)),
+    cases=(_fox_case(1, 1, 2, 2), _fox_case(2, 2, 5, 4), _far_apart()),
     solution=fox,
     misconceptions=(
         Misconception(

@@ -404,7 +404,7 @@ Which term of the logits is divided by $\sqrt d$?
         _weights_case(3, 4),
         _weights_case(8, 16),
         (*draw(2, 20, 4), np.full(20, -50.0)),
-        (*(60 * draw(2, 3, 4)), np.full(3, -1.0)),
+        (*(600 * draw(2, 3, 4)), np.full(3, -1.0)),
     ),
     solution=weights,
     misconceptions=(
@@ -630,6 +630,14 @@ Which term of the logits is divided by $\sqrt d$?
             "Every exponential is 0 then, and the row is 0/0.",
             _below_all,
         ),
+        Misconception(
+            "Finite mask",
+            "Logits of a row may all lie below the number that you put in place of "
+            "later keys. −∞ is below every number.",
+            lambda q, k, log_f: (
+                lambda z: softmax(np.where(np.tri(len(z), dtype=bool), z, -1e3))
+            )(_logits(q, k) + np.cumsum(log_f)[:, None] - np.cumsum(log_f)),
+        ),
     ),
     properties=(
         Property(
@@ -825,6 +833,12 @@ Which dtype does each step need?
             "It avoids −∞ and changes the result: log σ(−200) is −200. There is a "
             "function that never forms the small number.",
             lambda x, weight: ((x.float() @ weight).sigmoid() + 1e-6).log().cumsum(0),
+        ),
+        Misconception(
+            "Bias −5 at the start",
+            "Gates of σ(−5) = 0.007 forget nearly everything at every token. Where "
+            "does the authors' code start?",
+            lambda x, weight: _start(x, weight, -5.0).cumsum(0),
         ),
     ),
     properties=(
@@ -1031,9 +1045,10 @@ Then undo the kernel's division, which is not by $\sqrt d$, once for $q^\top k$ 
             _extended(lambda c: -_singles(c).exp().cumsum(0)),
         ),
         Misconception(
-            "Bias beside the query",
-            "Your outputs are the kernel's without gates: c_i with a 1 beside each "
-            "key is the same for all keys of a row, and the softmax does not see it.",
+            "Outputs without gates",
+            "Your outputs are the kernel's for q, k and v alone. If you have added a "
+            "feature: c_i with a 1 beside each key is the same for all keys of a row, "
+            "and the softmax does not see it.",
             _extended(torch.ones_like, beside=lambda c: c),
         ),
         Misconception(
@@ -1075,6 +1090,12 @@ Then undo the kernel's division, which is not by $\sqrt d$, once for $q^\top k$ 
             lambda q, k, v, log_f, kernel: kernel(
                 q, k, v * log_f.cumsum(0).exp()[:, None]
             ),
+        ),
+        Misconception(
+            "Exponential as feature",
+            "The feature is added to the logit, and the softmax takes the "
+            "exponential. It must be −c_j itself.",
+            _extended(lambda c: (-c).exp()),
         ),
     ),
     properties=(
@@ -1413,6 +1434,7 @@ Take cumulative sums twice: of $\log f$ from the end, and of their exponentials.
         (np.zeros(3), 0.9),
         (np.zeros(4), 0.5),
         (np.zeros(4), 0.7501),
+        (np.zeros(12), 0.5),
         (np.log([0.1, 0.9, 0.5, 0.4]), 0.75),
         (np.repeat([-50.0, -0.1], [20, 5]), 0.75),
         (_HALF, 0.99),
@@ -1509,6 +1531,38 @@ Take cumulative sums twice: of $\log f$ from the end, and of their exponentials.
             "and 0/0 is NaN. Subtract before the exponential, or sum from the end.",
             _by_ratio,
         ),
+        Misconception(
+            "Single gates, not products",
+            "F is the product of all gates between key and query. Yours is the last "
+            "one of them alone.",
+            lambda log_f, share: _keys_holding(
+                np.exp(np.append(log_f[1:], 0.0)), share
+            ),
+        ),
+        Misconception(
+            "One key too many",
+            "The oldest gate stands before the oldest key, and no key is beyond it: n "
+            "tokens have n keys.",
+            lambda log_f, share: keys_holding(np.append(0.0, log_f), share),
+        ),
+        Misconception(
+            "Gates in reverse order",
+            "`log_f` is stored oldest first, and the query is the last token.",
+            lambda log_f, share: keys_holding(log_f[::-1], share),
+        ),
+        Misconception(
+            "Weights rounded before they are added",
+            "Twelve weights of 1/12 are no binary numbers, and six of them may add up "
+            "to less than ½. Compare the sum of the F with the share of their whole "
+            "sum.",
+            lambda log_f, share: int(
+                (
+                    np.cumsum((lambda f: f / f.sum())(_shares_left(log_f)[::-1]))
+                    < share
+                ).sum()
+                + 1
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -1555,7 +1609,7 @@ TIES = Exercise(
     statement=r"""
 `colleagues_count` should do what exercise fox-7 asks for.
 Her tests are 40 and 300 gates of ½ with the shares 0.99 and 0.7, and 3 open gates with the share 0.9; they pass.
-Return `(log_f, share)` with as few tokens as possible for which it is wrong; `share` is above 0 and below 1, and `log_f` at most 0.
+Return `(log_f, share)` with as few tokens as possible for which it is wrong; `share` is above 0 and below 1, and `log_f` has numbers from −99 to 0.
 Why would a thousand random tests probably not have found it?
 """,
     hint=r"""

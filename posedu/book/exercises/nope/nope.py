@@ -231,6 +231,11 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
             "log r over the gap is added to the temperature. It does not multiply it.",
             lambda tau, gap, r: tau * (1 + sp.log(r) / gap),
         ),
+        Misconception(
+            "Logarithm of base 10",
+            "The softmax has the base e.",
+            lambda tau, gap, r: tau + sp.log(r, 10) / gap,
+        ),
     ),
     properties=(
         Property(
@@ -279,7 +284,8 @@ def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=
         z = q @ k.swapaxes(1, 2) / (np.sqrt(q.shape[2]) if root else 1)
         logits = change(z, temperatures)
         seen = np.tril(np.ones(logits.shape[1:], bool), mask)
-        a = np.where(seen, np.exp(logits - np.where(seen, logits, 0).max()), 0)
+        largest = np.where(seen, logits, -np.inf).max(-1, keepdims=True)
+        a = np.where(seen, np.exp(logits - np.where(seen, largest, 0)), 0)
         a = a / np.maximum(a.sum(-1, keepdims=True), 1e-300)
         return a if after is None else after(a, temperatures)
 
@@ -291,6 +297,29 @@ def _zeroed(q, k, temperatures):
     logits = logits / np.sqrt(q.shape[2])
     a = np.exp(logits - logits.max(-1, keepdims=True))
     return a / a.sum(-1, keepdims=True)
+
+
+def _masked(hidden, temper, largest=lambda z: z.max(-1, keepdims=True)):
+    """Make a wrong answer (a function) to the exercise ``weights``.
+
+    The exercise asks for causal attention weights with a temperature of each head. In
+    the wrong answer ``temper(logits, temperatures, later, hidden)`` applies the
+    temperatures and gives later keys the logit ``hidden``, and ``largest(logits)`` is
+    subtracted before the exponential.
+    """
+
+    def answer(q, k, temperatures):
+        z = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[2])
+        later = np.triu(np.ones(z.shape[1:], bool), 1)
+        z = temper(z, temperatures[:, None, None], later, hidden)
+        a = np.exp(z - largest(z))
+        return a / a.sum(-1, keepdims=True)
+
+    return answer
+
+
+def _mask_last(z, f, later, hidden):
+    return np.where(later, hidden, f * z)
 
 
 def _head_case(heads, tokens, d):
@@ -307,7 +336,7 @@ WEIGHTS = Exercise(
     statement=r"""
 `q` and `k` are `[heads, tokens, d]`, `temperatures` is `[heads]`.
 Return the causal attention weights, `[heads, tokens, tokens]`, of logits $\tau_h\, q_i^\top k_j/\sqrt d$.
-Logits of a thousand must not overflow; no row is empty.
+Large logits must not overflow, also where rows lie far apart; a temperature may be 0, and no row is empty.
 What would change if the temperatures multiplied the keys?
 """,
     hint=r"""
@@ -316,6 +345,9 @@ What would change if the temperatures multiplied the keys?
     cases=(
         _head_case(1, 2, 2),
         (40.0 * np.eye(2)[None], 40.0 * np.eye(2)[None], np.array([2.0])),
+        (400.0 * np.ones((1, 2, 1)), -400.0 * np.ones((1, 2, 1)), np.array([2.0])),
+        (np.array([[[1.0], [40.0]]]), 40.0 * np.ones((1, 2, 1)), np.array([2.0])),
+        (np.ones((1, 2, 1)), np.array([[[1.0], [2.0]]]), np.array([0.0])),
         _head_case(2, 3, 4),
         _head_case(3, 3, 2),
     ),
@@ -400,6 +432,30 @@ What would change if the temperatures multiplied the keys?
             "Divided by d",
             "Logits are divided by √d.",
             lambda q, k, f: weights(q / np.sqrt(q.shape[2]), k, f),
+        ),
+        Misconception(
+            "One maximum for all rows",
+            "Where all logits of a row are far below that maximum, the row is 0/0. "
+            "Subtract each row's own largest logit.",
+            _masked(-np.inf, _mask_last, lambda z: z.max()),
+        ),
+        Misconception(
+            "Finite mask",
+            "Logits of a row may all lie below the number that you put in place of "
+            "later keys. −∞ is below every number.",
+            _masked(-1e3, _mask_last),
+        ),
+        Misconception(
+            "Temperature applied to the mask",
+            "−∞ times a temperature of 0 is NaN. Multiply the logits first, then mask.",
+            _masked(
+                -np.inf, lambda z, f, later, hidden: f * np.where(later, hidden, z)
+            ),
+        ),
+        Misconception(
+            "Divided by the root of the number of tokens",
+            "d is the width of the queries.",
+            lambda q, k, f: weights(q * np.sqrt(q.shape[2] / q.shape[1]), k, f),
         ),
     ),
     properties=(
@@ -533,6 +589,11 @@ The chapter derives it: the result is a factor times a variance *under the weigh
             "The slope of the entropy does not change if a constant is added to all "
             "scores. The mean score does.",
             _variance(lambda s, a: a @ s),
+        ),
+        Misconception(
+            "Entropy in bits",
+            "The entropy is defined with the natural logarithm.",
+            lambda s, tau: slope(s, tau) / np.log(2),
         ),
     ),
     properties=(
@@ -706,6 +767,56 @@ What are its rows, and what are two layers?
                 layers,
             )[:, 0],
         ),
+        Misconception(
+            "Normalized at the end only",
+            "Every layer averages: each row of the matrix sums to one before the "
+            "power is taken.",
+            _counted(
+                lambda ones, count, n: (lambda row: row / row.sum(1, keepdim=True))(
+                    torch.linalg.matrix_power(ones.tril(), n)
+                )
+            ),
+        ),
+        Misconception(
+            "Mean of input and average",
+            "There is no residual sum here, and no half of it.",
+            _counted(
+                lambda ones, count, n: torch.linalg.matrix_power(
+                    (
+                        torch.eye(len(ones), dtype=torch.float64)
+                        + ones.tril() / count[:, None]
+                    )
+                    / 2,
+                    n,
+                )
+            ),
+        ),
+        Misconception(
+            "Own token left out",
+            "A query sees its own token, too, not only those before it.",
+            _counted(
+                lambda ones, count, n: torch.linalg.matrix_power(
+                    torch.cat(
+                        (
+                            torch.eye(len(ones), dtype=torch.float64)[:1],
+                            ones.tril(-1)[1:],
+                        )
+                    )
+                    / (count[:, None] - 1).clamp(min=1),
+                    n,
+                )
+            ),
+        ),
+        Misconception(
+            "Later tokens averaged",
+            "A causal layer averages the tokens up to each one: the matrix is lower "
+            "triangular.",
+            _counted(
+                lambda ones, count, n: torch.linalg.matrix_power(
+                    ones.triu() / count.flip(0)[:, None], n
+                )
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -777,6 +888,32 @@ def _last_sum(text, layers):
     return vectors[-1]
 
 
+def _whole_length(text, layers):
+    vectors = np.eye(256)[[ord(letter) for letter in text]]
+    for _ in range(layers):
+        vectors = np.cumsum(vectors, axis=0) / len(text)
+    return vectors[-1]
+
+
+def _sum_over_letters(text, layers):
+    vectors = np.eye(256)[[ord(letter) for letter in text]]
+    for _ in range(layers):
+        vectors = np.cumsum(vectors, axis=1) / np.arange(1, len(text) + 1)[:, None]
+    return vectors[-1]
+
+
+def _normalized_last(text, layers):
+    summed = _last_sum(text, layers)
+    return summed / summed.sum()
+
+
+def _last_mean(text, layers):
+    vectors = np.eye(256)[[ord(letter) for letter in text]]
+    for _ in range(layers):
+        vectors = np.cumsum(vectors, axis=0) / np.arange(1, len(text) + 1)[:, None]
+    return vectors[-1]
+
+
 def _shares(text):
     """Map each letter of a text to its share of all letters of the text, a float."""
     return {letter: text.count(letter) / len(text) for letter in set(text)}
@@ -815,6 +952,8 @@ A causal average is a cumulative sum over the number of tokens so far.
         ("ab", "cb", 0),
         ("bca", "cba", 0),
         (9 * "a" + "b", 9 * "a" + "c", 11),
+        ("abba", "baab", 2),
+        (9 * "a" + "b", 9 * "a" + "c", 13),
         (199 * "a" + "b", 199 * "a" + "c", 4),
         (199 * "a" + "b", 199 * "a" + "c", 6),
     ),
@@ -877,7 +1016,7 @@ A causal average is a cumulative sum over the number of tokens so far.
         ),
         Misconception(
             "Only the last token compared",
-            "Your answer is right for no layer at all.",
+            "The last token alone decides only where there is no layer.",
             lambda left, right, layers: left[-1] != right[-1],
         ),
         Misconception(
@@ -902,8 +1041,9 @@ A causal average is a cumulative sum over the number of tokens so far.
         ),
         Misconception(
             "Nothing distinguished without positions",
-            "Your answer is right for the mean of an encoder. A causal mask already "
-            "distinguishes beginnings.",
+            "Your answer is always False. A causal mask already distinguishes beginnings. "
+            "(Where you compare vectors: one entry that differs is enough, whatever its "
+            "sign.)",
             lambda left, right, layers: False,
         ),
         Misconception(
@@ -915,6 +1055,34 @@ A causal average is a cumulative sum over the number of tokens so far.
             "Answer the wrong way round",
             "True means that the outputs are different.",
             lambda left, right, layers: not distinguishes(left, right, layers),
+        ),
+        Misconception(
+            "Any difference counted",
+            "Only differences above 10⁻¹² count.",
+            lambda left, right, layers: bool(
+                (_last_mean(left, layers) != _last_mean(right, layers)).any()
+            ),
+        ),
+        Misconception(
+            "Numbers of letters compared",
+            "Your answer compares how many there are of each letter, whatever the "
+            "layers. Weights sum to one, and two layers see the order.",
+            lambda left, right, layers: sorted(left) != sorted(right),
+        ),
+        Misconception(
+            "Whole length in every mean",
+            "The token at position i sees i + 1 tokens, and its mean is over those.",
+            _unlike(_whole_length),
+        ),
+        Misconception(
+            "Sum over letters",
+            "The cumulative sum runs along the tokens, axis 0. Axis 1 has the letters.",
+            _unlike(_sum_over_letters),
+        ),
+        Misconception(
+            "Normalized at the end only",
+            "Every layer averages, not only the last one.",
+            _unlike(_normalized_last),
         ),
     ),
     properties=(
@@ -1020,7 +1188,7 @@ def colleagues_guess(left, right, layers):
 
 
 def texts_that_are_confused():
-    """Return two texts of the same length that two layers do not distinguish."""
+    """Return two texts of the same length that 2 layers confuse, and the number 2."""
     return "babbababbbbb", "bbaababbbbba", 2
 
 
@@ -1043,6 +1211,7 @@ CONFUSED = Exercise(
 `colleagues_guess` should do what exercise nope-6 asks for.
 "Two layers distinguish all orders", she has read, and her tests with two layers pass for `ab` and `ba`, for `aab` and `aba`, and for `aabb` and `abab`.
 Find two different texts of the letters `a` and `b`, of the same length and as short as possible, that two layers do not distinguish.
+Return both texts and the number of layers, 2.
 A program may search for them.
 Which hypothesis of the theorem has she overlooked?
 """,

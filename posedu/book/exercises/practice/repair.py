@@ -80,6 +80,24 @@ def _minus_padding(x, mask, table):
     return x + table[positions.clamp(min=0)]
 
 
+def _add_table(position):
+    """Make an answer that adds the rows at ``position(mask, columns)``."""
+
+    def answer(x, mask, table):
+        return x + table[position(mask, torch.arange(x.shape[1]))]
+
+    return answer
+
+
+def _padding_overwritten(x, mask, table):
+    return padded_tokens(x, mask, table).where(mask[..., None], 0.0)
+
+
+def _prompts(x, mask, table):
+    """Return a case with NaN at padded tokens, which no row of the table changes."""
+    return x.masked_fill(~mask[..., None], math.nan), mask, table
+
+
 _MASK = torch.tensor([[True, True, True, True], [False, False, True, True]])
 
 PADDING = Exercise(
@@ -91,23 +109,24 @@ PADDING = Exercise(
     statement=r"""
 A batch of prompts is padded on the left.
 A prompt gets another answer in the batch than alone, and the more so the shorter it is.
-Padded tokens may get any row; `symptom_of_padding` must give 0.
+Repair `padded_tokens`; `symptom_of_padding` must give 0.
+Padded tokens may get any row: in the check they are NaN, and stay so whatever is added.
 With RoPE in place of the table, would the prompt have changed, too?
 """,
     hint=r"""
 `mask.cumsum(-1)` counts the real tokens up to each token, itself included.
 """,
     cases=(
-        (torch.zeros(1, 2, 1), _MASK[1:, 1:3], torch.arange(4.0)[:, None]),
-        (_randn(2, 4, 3), _MASK, _randn(8, 3)),
-        (_randn(2, 4, 3), _MASK.flip(0), _randn(8, 3, seed=1)),
+        _prompts(torch.zeros(1, 2, 1), _MASK[1:, 1:3], torch.arange(4.0)[:, None]),
+        _prompts(_randn(2, 4, 3), _MASK, _randn(8, 3)),
+        _prompts(_randn(2, 4, 3), _MASK.flip(0), _randn(8, 3, seed=1)),
     ),
     solution=padded_tokens,
     misconceptions=(
         Misconception(
             "Padding counted as tokens",
-            "The code is as it was: a text's first real token is at position 0, "
-            "wherever it stands in the row.",
+            "The code is as it was for real tokens. A text's first real token is at "
+            "position 0, wherever it stands in the row.",
             _broken_padded_tokens,
         ),
         Misconception(
@@ -119,6 +138,37 @@ With RoPE in place of the table, would the prompt have changed, too?
             "Positions from 1",
             "The first real token is at position 0: subtract 1 from the count.",
             lambda x, mask, table: x + table[mask.cumsum(-1)],
+        ),
+        Misconception(
+            "Padding of the first prompt subtracted from every row",
+            "Each row has its own padding, not that of `mask[0]`.",
+            _add_table(lambda mask, at: (at - (~mask[0]).sum()).clamp(min=0)),
+        ),
+        Misconception(
+            "The shortest padding subtracted from every row",
+            "Each row has its own padding: sum over the tokens alone.",
+            _add_table(lambda mask, at: (at - (~mask).sum(-1).min()).clamp(min=0)),
+        ),
+        Misconception(
+            "Real tokens subtracted",
+            "Subtract the number of padded tokens before it from a token's column.",
+            _add_table(lambda mask, at: (at - mask.sum(-1, True)).clamp(min=0)),
+        ),
+        Misconception(
+            "Counted along the batch",
+            "The tokens are the last axis of the mask: cumsum(-1).",
+            _add_table(lambda mask, at: (mask.cumsum(0) - 1).clamp(min=0)),
+        ),
+        Misconception(
+            "Counted from the end",
+            "A text's first real token is at position 0, not its last.",
+            _add_table(lambda mask, at: mask.flip(-1).cumsum(-1).flip(-1) - 1),
+        ),
+        Misconception(
+            "Padded tokens overwritten",
+            "Real tokens are right. Add a row of the table to padded tokens, too; "
+            "which one does not matter.",
+            _padding_overwritten,
         ),
     ),
     explanation=r"""
@@ -202,6 +252,26 @@ Which relation must hold between the two tokens' numbers?
             "Each token attends to itself; a row without any key has no softmax.",
             lambda segments: packed_mask(segments) & ~torch.eye(len(segments)).bool(),
         ),
+        Misconception(
+            "Texts with larger numbers visible",
+            "A token sees its own text only, and the numbers need not rise.",
+            lambda segments: (segments[:, None] <= segments).tril(),
+        ),
+        Misconception(
+            "Only other texts visible",
+            "A token sees its own text and no other.",
+            lambda segments: (segments[:, None] != segments).tril(),
+        ),
+        Misconception(
+            "Only texts with smaller numbers visible",
+            "The two tokens must be of one text.",
+            lambda segments: (segments[:, None] > segments).tril(),
+        ),
+        Misconception(
+            "Two kinds of text only",
+            "A row may have more than two texts, and each has its own number.",
+            lambda segments: ((segments[:, None] > 0) == (segments > 0)).tril(),
+        ),
     ),
     explanation=r"""
 Both tokens must have the same number: the texts' order in the row says nothing about who may see whom.
@@ -266,6 +336,35 @@ def _base_nowhere(q, keys, base, d):
     return cached_scores(q, keys, 10_000.0, d)
 
 
+def _of_new_base(at, old, new):
+    return at * new
+
+
+def _of_old_base(at, old, new):
+    return at * old
+
+
+def _no_rotation(at, old, new):
+    return 0 * at * new
+
+
+def _scores_with(cached=_of_new_base, newest=_of_new_base, query=_of_new_base):
+    """Make a wrong answer to the exercise ``cached_scores``.
+
+    Each argument maps positions and the old and new frequencies to the angles of the
+    cached keys, of the newest key, or of the query.
+    """
+
+    def answer(q, keys, base, d):
+        at = torch.arange(len(keys), dtype=torch.float64)[:, None]
+        old, new = frequencies(d), frequencies(d, base)
+        first = rotate(keys[:-1], cached(at[:-1], old, new))
+        last = rotate(keys[-1:], newest(at[-1:], old, new))
+        return torch.cat((first, last)) @ rotate(q[None], query(at[-1:], old, new))[0]
+
+    return answer
+
+
 STALE = Exercise(
     name="repair-3",
     title="Keys from before the base changed",
@@ -303,6 +402,53 @@ Which base do the two rotations of one score have?
             "The old base everywhere",
             "The scores are relative now, but the base has changed.",
             _base_nowhere,
+        ),
+        Misconception(
+            "The newest key alone has the new base",
+            "The query and all cached keys must be rotated with it, too.",
+            _scores_with(cached=_of_old_base, query=_of_old_base),
+        ),
+        Misconception(
+            "The newest key with the old base",
+            "All keys have the new base from now on, the newest one included.",
+            _scores_with(newest=_of_old_base),
+        ),
+        Misconception(
+            "Rotated twice",
+            "The cached keys have both rotations now. Replace the old one.",
+            _scores_with(cached=lambda at, old, new: at * (old + new)),
+        ),
+        Misconception(
+            "Moved in the wrong direction",
+            "From the old angle to the new one it is new minus old.",
+            _scores_with(cached=lambda at, old, new: at * (2 * old - new)),
+        ),
+        Misconception(
+            "Query one position too far",
+            "The query is the last token's, at the position of the newest key.",
+            _scores_with(query=lambda at, old, new: (at + 1) * new),
+        ),
+        Misconception(
+            "All keys at one position",
+            "Key j is rotated at position j. With one angle for all, or none, scores "
+            "do not depend on positions.",
+            lambda q, keys, base, d: keys @ q,
+        ),
+        Misconception(
+            "Keys not rotated",
+            "The keys that are given are not rotated: rotate each at its position.",
+            _scores_with(cached=_no_rotation, newest=_no_rotation),
+        ),
+        Misconception(
+            "Repaired for the symptom only",
+            "`symptom_of_stale_keys` has the base 500. Use the argument `base`.",
+            lambda q, keys, base, d: cached_scores(q, keys, 500.0, d),
+        ),
+        Misconception(
+            "Divided by √d",
+            "The broken code does not divide, and this is not its fault: the scores "
+            "are the inner products themselves.",
+            lambda q, keys, base, d: cached_scores(q, keys, base, d) / d**0.5,
         ),
     ),
     tolerance=1e-4,
@@ -361,6 +507,17 @@ def _frequencies_rounded(x, positions, dtype):
     return rotate(x.to(dtype), positions.double()[:, None] * own)
 
 
+def _at_other_positions(change):
+    """Make an answer that is right for the positions ``change(positions, dtype)``."""
+    return lambda x, positions, dtype: rotated_in(x, change(positions, dtype), dtype)
+
+
+def _neighbors_rotated(x, positions, dtype):
+    halves = torch.cat((x[:, 0::2], x[:, 1::2]), -1)
+    rotated = rotated_in(halves, positions, dtype)
+    return rotated.unflatten(-1, (2, -1)).mT.flatten(-2)
+
+
 PRECISION = Exercise(
     name="repair-4",
     title="Angles in bfloat16",
@@ -402,6 +559,27 @@ Positions and angles need more digits than features: round the cosine and the si
             "positions.",
             _frequencies_rounded,
         ),
+        Misconception(
+            "The positions rounded",
+            "The frequencies are exact now. But bfloat16 has 8 binary digits, so "
+            "position 257 is already 256.",
+            _at_other_positions(lambda at, dtype: at.to(dtype)),
+        ),
+        Misconception(
+            "Positions wrapped",
+            "A position beyond 256 is not that position minus 256: keep it whole.",
+            _at_other_positions(lambda at, dtype: at % 256),
+        ),
+        Misconception(
+            "Positions counted from the first",
+            "The first of `positions` need not be 0, and its vector is rotated, too.",
+            _at_other_positions(lambda at, dtype: at - at[0]),
+        ),
+        Misconception(
+            "Interleaved pairs",
+            "In the half layout feature p pairs with feature d/2 + p.",
+            _neighbors_rotated,
+        ),
     ),
     tolerance=0.01,
     explanation=r"""
@@ -419,9 +597,9 @@ So positions, frequencies and their product are computed in float32 or float64, 
 def base_of(config):
     """RoPE's base in a config.json of transformers.
 
-    It is a float. Newer files have it as ``rope_theta`` in
-    the dict ``rope_parameters``, older ones at the top; a
-    file with neither means 10,000.
+    Newer files have it as ``rope_theta`` in the dict
+    ``rope_parameters``, older ones at the top; a file with
+    neither means 10,000.
     """
     older = config.get("rope_theta", 10_000.0)
     parameters = config.get("rope_parameters") or {}
@@ -431,9 +609,9 @@ def base_of(config):
 def _broken_base_of(config):
     """RoPE's base in a config.json of transformers.
 
-    It is a float. Newer files have it as ``rope_theta`` in
-    the dict ``rope_parameters``, older ones at the top; a
-    file with neither means 10,000.
+    Newer files have it as ``rope_theta`` in the dict
+    ``rope_parameters``, older ones at the top; a file with
+    neither means 10,000.
     """
     return float(config.get("rope_theta", 10_000.0))
 
@@ -454,6 +632,29 @@ def symptom_of_lost_base(function):
 
 def _newer_alone(config):
     return float(config.get("rope_parameters", {}).get("rope_theta", 10_000.0))
+
+
+def _both(choose):
+    """Make an answer that chooses between the bases of the dict and of the top.
+
+    ``choose`` takes the dict, never None, and the base at the top or None.
+    """
+    return lambda config: float(
+        choose(config.get("rope_parameters") or {}, config.get("rope_theta")) or 1e4
+    )
+
+
+def _larger(parameters, top):
+    return max(parameters.get("rope_theta", 0), top or 0)
+
+
+def _of_default_type(parameters, top):
+    is_default = parameters.get("rope_type") == "default"
+    return parameters["rope_theta"] if is_default else top
+
+
+def _of_dict_if_any(parameters, top):
+    return parameters.get("rope_theta") if parameters else top
 
 
 def _older_first(config):
@@ -484,6 +685,12 @@ Why does a short text not show the fault?
         ({"rope_parameters": None, "rope_theta": 5e6},),
         ({"rope_parameters": {"rope_type": "yarn"}, "rope_theta": 7e4},),
         ({"rope_parameters": {"rope_theta": 1e7}, "rope_theta": 1e4},),
+        (
+            {
+                "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+                "rope_theta": 5e5,
+            },
+        ),
     ),
     solution=base_of,
     misconceptions=(
@@ -503,6 +710,26 @@ Why does a short text not show the fault?
             "The older place first",
             "If a file has both names, the dict counts.",
             _older_first,
+        ),
+        Misconception(
+            "The larger of both",
+            "If a file has both names, the dict counts, even if its base is smaller.",
+            _both(_larger),
+        ),
+        Misconception(
+            "The dict is read for one type only",
+            "Files of every `rope_type`, or without one, may have a base in the dict.",
+            _both(_of_default_type),
+        ),
+        Misconception(
+            "The older place is not read, if there is a dict",
+            "The dict may lack `rope_theta`. Then the base at the top counts.",
+            _both(_of_dict_if_any),
+        ),
+        Misconception(
+            "Repaired for the symptom only",
+            "500,000 is the base of one file. A file without a base means 10,000.",
+            lambda config: base_of({"rope_theta": 5e5, **config}),
         ),
     ),
     explanation=r"""
@@ -567,6 +794,48 @@ def _reversed_sections(positions, sections, d):
     return sectioned_angles(positions.flip(0), sections, d)
 
 
+def _by_section(frequencies_of):
+    """Make an answer that gives each section the frequencies ``frequencies_of``.
+
+    ``frequencies_of(omega, sections, axis)`` chooses from the head's frequencies.
+    """
+
+    def answer(positions, sections, d):
+        parts = [
+            positions[axis].double()[:, None]
+            * frequencies_of(frequencies(d), sections, axis)[:pairs]
+            for axis, pairs in enumerate(sections)
+        ]
+        return torch.cat(parts, -1)
+
+    return answer
+
+
+def _of_axes(change):
+    """Make an answer with ``change(axes)`` in place of the pairs' axes."""
+
+    def answer(positions, sections, d):
+        axes = torch.repeat_interleave(torch.arange(3), torch.tensor(sections))
+        return positions.double().T[:, change(axes)] * frequencies(d)
+
+    return answer
+
+
+def _of_frequencies(change):
+    """Make an answer with ``change(d)`` in place of the head's frequencies."""
+
+    def answer(positions, sections, d):
+        counts = torch.tensor(sections)
+        axis = torch.repeat_interleave(torch.arange(3), counts)
+        return positions.double().T[:, axis] * change(d)
+
+    return answer
+
+
+def _mean_position(positions, sections, d):
+    return positions.double().mean(0)[:, None] * frequencies(d)
+
+
 SECTIONS = Exercise(
     name="repair-6",
     title="Sections that restart",
@@ -605,6 +874,49 @@ There is one list of frequencies for the whole head. Which axis does each pair r
             "Width first",
             "The first section turns by time.",
             _reversed_sections,
+        ),
+        Misconception(
+            "Frequencies of the head's width that still restart",
+            "Each section begins with the frequency 1 again. A section continues the "
+            "head's list where the one before it ends.",
+            _by_section(lambda omega, sections, axis: omega),
+        ),
+        Misconception(
+            "Third section begins too early",
+            "A section begins after all sections before it, not only after the last.",
+            _by_section(
+                lambda omega, sections, axis: omega[sections[axis - 1] if axis else 0 :]
+            ),
+        ),
+        Misconception(
+            "Time for all pairs",
+            "The second section turns by height, the third by width.",
+            _of_axes(lambda axes: 0 * axes),
+        ),
+        Misconception(
+            "Sections in reverse order",
+            "The first `sections[0]` pairs turn by time: the list begins with them.",
+            _of_axes(lambda axes: axes.flip(0)),
+        ),
+        Misconception(
+            "Height and width exchanged",
+            "The rows of `positions` are time, height and width, in this order.",
+            _of_axes(lambda axes: torch.tensor([0, 2, 1])[axes]),
+        ),
+        Misconception(
+            "Width of the head doubled",
+            "`d` counts features, not pairs: `frequencies(d)` has d/2 numbers.",
+            _of_frequencies(lambda d: frequencies(2 * d)[: d // 2]),
+        ),
+        Misconception(
+            "Slowest first",
+            "The first pair is the fastest, as in RoPE.",
+            _of_frequencies(lambda d: frequencies(d).flip(0)),
+        ),
+        Misconception(
+            "Positions averaged",
+            "Each pair turns by one of the three positions.",
+            _mean_position,
         ),
     ),
     explanation=r"""
@@ -666,6 +978,33 @@ def _pairs_of_the_head(x, positions, rotated):
     return rotate(x, positions.double()[:, None] * full)
 
 
+def _partly_with(omega):
+    """Make an answer with the frequencies ``omega(d, rotated)``."""
+
+    def answer(x, positions, rotated):
+        angles = positions.double()[:, None] * omega(x.shape[1], rotated)
+        first = rotate(x[:, :rotated], angles)
+        return torch.cat((first, x[:, rotated:]), -1)
+
+    return answer
+
+
+def _symptom_width(d, rotated):
+    return frequencies(4) if rotated == 4 else frequencies(d)[: rotated // 2]
+
+
+def _neighbors_partly(x, positions, rotated):
+    order = torch.arange(rotated).unflatten(0, (-1, 2)).T.flatten()
+    out = x.clone()
+    out[:, order] = partly_rotated(x[:, order], positions, rotated)
+    return out
+
+
+def _rest_lost(x, positions, rotated):
+    kept = torch.arange(x.shape[1]) < rotated
+    return partly_rotated(x, positions, rotated) * kept
+
+
 PARTIAL = Exercise(
     name="repair-7",
     title="A quarter of a head",
@@ -684,6 +1023,7 @@ Which width stands in the exponent of the frequencies?
     cases=(
         (torch.eye(4)[1:2], torch.tensor([10]), 4),
         (_randn(3, 8), torch.tensor([0, 5, 900_000]), 4),
+        (_randn(2, 6), torch.tensor([3, 50]), 4),
         (_randn(2, 16), torch.tensor([7, 40]), 8),
     ),
     solution=partly_rotated,
@@ -704,6 +1044,34 @@ Which width stands in the exponent of the frequencies?
             "In the half layout feature p pairs with feature rotated/2 + p, within "
             "the rotated part.",
             _pairs_of_the_head,
+        ),
+        Misconception(
+            "Whole head rotated",
+            "Only the first `rotated` features are rotated; the others stay.",
+            lambda x, positions, rotated: partly_rotated(x, positions, x.shape[1]),
+        ),
+        Misconception(
+            "Width doubled",
+            "`rotated` counts features, not pairs: `frequencies(rotated)` has "
+            "rotated/2 numbers.",
+            _partly_with(lambda d, rotated: frequencies(2 * rotated)[: rotated // 2]),
+        ),
+        Misconception(
+            "Repaired for the symptom only",
+            "`symptom_of_partial_width` rotates 4 features. Use the argument "
+            "`rotated`.",
+            _partly_with(_symptom_width),
+        ),
+        Misconception(
+            "Interleaved pairs",
+            "In the half layout feature p pairs with feature rotated/2 + p, not with "
+            "its neighbor.",
+            _neighbors_partly,
+        ),
+        Misconception(
+            "Other features lost",
+            "The features after the first `rotated` stay as they are.",
+            _rest_lost,
         ),
     ),
     tolerance=1e-5,
@@ -763,6 +1131,16 @@ def _halves_exchanged(weight, heads):
     return half.roll(d // 2, 1).flatten(0, 1)
 
 
+def _first_head(weight, heads):
+    rows = len(weight) // heads
+    return torch.cat((to_half_layout(weight[:rows], 1), weight[rows:]))
+
+
+def _heads_inside(weight, heads):
+    pairs = weight.unflatten(0, (-1, 2, heads))
+    return pairs.transpose(0, 1).flatten(0, 2)
+
+
 LAYOUT = Exercise(
     name="repair-8",
     title="Weights for another layout",
@@ -801,6 +1179,16 @@ A head's rows stay together: split them off first.
             "Odd features first",
             "Feature 2p goes to p, feature 2p + 1 to d/2 + p.",
             _halves_exchanged,
+        ),
+        Misconception(
+            "First head only",
+            "Every head is reordered, each within itself.",
+            _first_head,
+        ),
+        Misconception(
+            "Heads taken for the inner axis",
+            "The rows of a head stand together: [heads · d], not [d · heads].",
+            _heads_inside,
         ),
     ),
     tolerance=0.0,
@@ -884,8 +1272,22 @@ Patches come row by row: which of the two coordinates changes first?
         ),
         Misconception(
             "Width and height exchanged",
-            "A row has `width` patches.",
+            "A row has `width` patches, and x counts them. Your numbers are those of "
+            "a picture with width and height exchanged: either the sizes have changed "
+            "places, or the two coordinates, while the order of the patches is as it "
+            "was.",
             lambda width, height: grid_positions(height, width),
+        ),
+        Misconception(
+            "Rows from the bottom",
+            "y counts from the top.",
+            lambda width, height: torch.stack(
+                (
+                    grid_positions(width, height)[:, 0],
+                    height - 1 - grid_positions(width, height)[:, 1],
+                ),
+                -1,
+            ),
         ),
     ),
     explanation=r"""
@@ -939,6 +1341,26 @@ def _one_too_far(cached, new, slope):
     return torch.where(j <= i, -slope * (i - j), -math.inf)
 
 
+def _step_bias(bias, mask=lambda i, j, cached: j <= i, later=-math.inf):
+    """Make a wrong answer to the exercise ``step_bias``.
+
+    ``bias(i, j, cached)`` are the distances that are multiplied by minus the slope,
+    ``mask(i, j, cached)`` says which keys are visible, and others get ``later``. Queries
+    have the right positions i, keys j.
+    """
+
+    def answer(cached, new, slope):
+        i = cached + torch.arange(new)[:, None]
+        j = torch.arange(cached + new)
+        return torch.where(mask(i, j, cached), -slope * bias(i, j, cached), later)
+
+    return answer
+
+
+def _distance(i, j, cached):
+    return i - j
+
+
 def _all_as_the_last(cached, new, slope):
     j = torch.arange(cached + new)
     return (-slope * (cached + new - 1 - j)).expand(new, -1)
@@ -975,6 +1397,59 @@ At which position does the first new token stand?
             "The last query's row for all",
             "With several new tokens each has its own position and sees no later one.",
             _all_as_the_last,
+        ),
+        Misconception(
+            "The bias still counts queries from 0",
+            "The mask is right now. The bias, too, needs the position at which the "
+            "query stands.",
+            _step_bias(lambda i, j, cached: i - cached - j),
+        ),
+        Misconception(
+            "The mask still counts queries from 0",
+            "The bias is right now. The mask, too, needs the position at which the "
+            "query stands.",
+            _step_bias(_distance, lambda i, j, cached: j <= i - cached),
+        ),
+        Misconception(
+            "One position too early",
+            "After n cached tokens the next is at n, and it sees itself.",
+            _step_bias(lambda i, j, cached: i - 1 - j, lambda i, j, cached: j <= i - 1),
+        ),
+        Misconception(
+            "A token without itself",
+            "A token attends to itself: its own bias is 0.",
+            _step_bias(_distance, lambda i, j, cached: j < i),
+        ),
+        Misconception(
+            "Keys moved, not the queries",
+            "The keys stand where they stood, from 0 on. The new queries follow the "
+            "cached tokens.",
+            _step_bias(
+                lambda i, j, cached: i - 2 * cached - j,
+                lambda i, j, cached: j <= i - 2 * cached,
+            ),
+        ),
+        Misconception(
+            "Mask left out",
+            "Several new tokens come at once, and keys later than a query must get "
+            "−infinity.",
+            _step_bias(_distance, lambda i, j, cached: j >= 0),
+        ),
+        Misconception(
+            "Distance in both directions, without a mask",
+            "Keys later than the query get −infinity, not the bias of a distance.",
+            _step_bias(lambda i, j, cached: (i - j).abs(), lambda i, j, cached: j >= 0),
+        ),
+        Misconception(
+            "0 for later keys",
+            "A bias of 0 is the largest there is. Keys later than the query get "
+            "−infinity, which a softmax makes 0.",
+            _step_bias(_distance, later=0.0),
+        ),
+        Misconception(
+            "A large number in place of −infinity",
+            "−10⁹ hides a key from most queries, but −infinity is asked for.",
+            _step_bias(_distance, later=-1e9),
         ),
     ),
     explanation=r"""
@@ -1032,6 +1507,26 @@ def _every_other(heads, rank, ranks):
     return 2.0 ** (-8 * h / heads)
 
 
+def _slopes_with(number, divisor=lambda heads, own: heads):
+    """Make a wrong answer to the exercise ``slopes_of_rank``.
+
+    ``number(h, rank, own, ranks)`` is a head's number among all heads, h its number
+    among those of its rank, from 1; ``divisor(heads, own)`` divides the exponent.
+    """
+
+    def answer(heads, rank, ranks):
+        own = heads // ranks
+        h = 1 + torch.arange(own, dtype=torch.float64)
+        return 2.0 ** (-8 * number(h, rank, own, ranks) / divisor(heads, own))
+
+    return answer
+
+
+def _exponent_rounded(heads, rank, ranks):
+    exponents = slopes_of_rank(heads, rank, ranks).log2()
+    return 2.0 ** exponents.round(decimals=9).floor()
+
+
 SLOPES = Exercise(
     name="repair-11",
     title="Heads on four devices",
@@ -1064,6 +1559,39 @@ Which number does a rank's first head have among all heads?
             "Heads dealt out in turn",
             "They are shared out in order: the first rank has the first heads.",
             _every_other,
+        ),
+        Misconception(
+            "The divisor is still that of the own heads",
+            "The heads have the right numbers now. The exponent is divided by the "
+            "number of all heads.",
+            _slopes_with(
+                lambda h, rank, own, ranks: h + rank * own, lambda n, own: own
+            ),
+        ),
+        Misconception(
+            "Offset of one head per rank",
+            "Each rank before this one has `own` heads, not one.",
+            _slopes_with(lambda h, rank, own, ranks: h + rank),
+        ),
+        Misconception(
+            "Offset of as many heads as there are ranks",
+            "Each rank before this one has `own` heads.",
+            _slopes_with(lambda h, rank, own, ranks: h + rank * ranks),
+        ),
+        Misconception(
+            "Heads from 0",
+            "The first head of all has the number 1.",
+            _slopes_with(lambda h, rank, own, ranks: h + rank * own - 1),
+        ),
+        Misconception(
+            "Ranks in reverse order",
+            "Rank 0 has the first heads.",
+            lambda heads, rank, ranks: slopes_of_rank(heads, ranks - 1 - rank, ranks),
+        ),
+        Misconception(
+            "Exponent rounded down",
+            "An exponent need not be a whole number: divide by `/`.",
+            _exponent_rounded,
         ),
     ),
     explanation=r"""
@@ -1120,6 +1648,16 @@ def _absolute(queries, keys, distance):
     return (i - torch.arange(keys)).abs().clamp(max=distance)
 
 
+def _buckets_with(bucket):
+    """Make an answer with ``bucket(offset, distance)``, offset being query minus key."""
+
+    def answer(queries, keys, distance):
+        i = keys - queries + torch.arange(queries)[:, None]
+        return bucket(i - torch.arange(keys), distance)
+
+    return answer
+
+
 BUCKETS = Exercise(
     name="repair-12",
     title="Buckets of a decoder",
@@ -1153,6 +1691,41 @@ What does T5's code call `relative_position`, and which sign does it have?
             "Keys later than the query have bucket 0. (The mask hides them, but their "
             "gradient would change the buckets of earlier keys if it did not.)",
             _absolute,
+        ),
+        Misconception(
+            "No upper end",
+            "Distances from `distance` on share one bucket, the number `distance`.",
+            _buckets_with(lambda offset, distance: offset.clamp(min=0)),
+        ),
+        Misconception(
+            "Later keys negative",
+            "Keys later than the query have bucket 0.",
+            _buckets_with(lambda offset, distance: offset.clamp(max=distance)),
+        ),
+        Misconception(
+            "Sign after the clamp",
+            "Key minus query is negative for earlier keys, and the clamp has made it "
+            "0. Change the sign first.",
+            _buckets_with(lambda offset, distance: -(-offset).clamp(0, distance)),
+        ),
+        Misconception(
+            "Bucket 0 for later keys only",
+            "Distance 0 has bucket 0, and shares it with later keys.",
+            _buckets_with(lambda offset, distance: 1 + offset.clamp(-1, distance)),
+        ),
+        Misconception(
+            "Later keys as far as the farthest",
+            "Keys later than the query have bucket 0, not the last one.",
+            _buckets_with(
+                lambda offset, distance: offset.clamp(max=distance).where(
+                    offset >= 0, distance
+                )
+            ),
+        ),
+        Misconception(
+            "Keys in reverse order",
+            "Reversing the row of keys does not repair the sign: key 0 is the earliest.",
+            lambda *sizes: _broken_decoder_buckets(*sizes).flip(1),
         ),
     ),
     explanation=r"""

@@ -114,6 +114,12 @@ What is its exponent?
             "2).",
             lambda base, s, d: base * s ** (sp.Integer(2) / (d - 2)),
         ),
+        Misconception(
+            "Exponent 1 + 2/d",
+            "These are the first two terms of d/(d − 2) = 1/(1 − 2/d), near it only "
+            "for a large d.",
+            lambda base, s, d: base * s ** ((d + 2) / d),
+        ),
     ),
     properties=(
         Property(
@@ -269,6 +275,43 @@ What is the longest arc that a pair can have met in training?
             "turn no angle is new.",
             _counted(lambda w, v, L, s: s * L * v % (2 * np.pi) > L * w * (1 + 1e-9)),
         ),
+        Misconception(
+            "Last whole position",
+            "Positions are real numbers up to `trained`, not integers up to `trained` "
+            "− 1.",
+            _counted(
+                lambda w, v, L, s: (
+                    np.minimum((s * L - 1) * v, 2 * np.pi)
+                    > np.minimum((L - 1) * w, 2 * np.pi) * (1 + 1e-9)
+                )
+            ),
+        ),
+        Misconception(
+            "Last angles modulo 2π",
+            "A pair meets all angles on the way to the last one. After a full turn it "
+            "has met every angle, whatever the last one is.",
+            _counted(
+                lambda w, v, L, s: (
+                    s * L * v % (2 * np.pi) > L * w % (2 * np.pi) * (1 + 1e-9)
+                )
+            ),
+        ),
+        Misconception(
+            "Tolerance too wide",
+            "`np.isclose` takes numbers as equal up to one part in 10⁵ by default. "
+            "Here it is one part in 10⁹.",
+            _counted(
+                lambda w, v, L, s: (
+                    lambda old, new: (new > old) & ~np.isclose(new, old)
+                )(np.minimum(L * w, 2 * np.pi), np.minimum(s * L * v, 2 * np.pi))
+            ),
+        ),
+        Misconception(
+            "All pairs slowed by less than the factor, with a wide tolerance",
+            "A pair that completed a turn in training has met all angles. And "
+            "`np.isclose` is too wide: numbers are equal up to one part in 10⁹.",
+            _counted(lambda w, v, L, s: (s * v > w) & ~np.isclose(w, s * v)),
+        ),
     ),
     properties=(
         Property(
@@ -319,6 +362,8 @@ def _yarn(
     blend=lambda g, w, s: (1 - g) * w / s + g * w,
     turns=(32.0, 1.0),
     ramp=None,
+    length=lambda trained, factor: trained,
+    longer=0,
 ):
     """Make a wrong answer (a function) to the exercise ``yarn_frequencies``.
 
@@ -328,16 +373,20 @@ def _yarn(
     numbers in the formula of the ends. ``ramp`` maps a pair's turns in training to
     gamma, the share of the unscaled frequency ω in the new one (None: gamma falls along
     the ramp), and ``blend(gamma, omega, factor)`` is the new frequency.
+    ``length(trained, factor)`` replaces the length of training, and the ramp is
+    ``longer`` pairs too long.
     """
 
     def answer(d, base, trained, factor):
         p = np.arange(d // 2)
         omega = base ** (-2 * p / d)
+        trained = length(trained, factor)
         at = [d * np.log(trained / (turn * r)) / (times * np.log(base)) for r in turns]
         first, last = (f(x) for f, x in zip(ends, at, strict=True))
         if hold is not None:
             first, last = np.clip([first, last], *hold(d))
-        gamma = 1 - np.clip((p - first) / max(last - first, 1e-3), 0, 1)
+        across = last - first + longer or 1e-3  # as in the authors' code
+        gamma = 1 - np.clip((p - first) / across, 0, 1)
         if ramp is not None:
             gamma = ramp(trained * omega / (2 * np.pi))
         return blend(gamma, omega, factor)
@@ -367,7 +416,8 @@ Return YaRN's frequencies $(1 - \gamma_p)\, \omega_p/s + \gamma_p\, \omega_p$ as
 The pair that makes $r$ full turns in training has the index $D(r) = d \log(L/2\pi r)/(2 \log \text{base})$.
 The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \rceil$ and is linear in the index.
 Both ends are first clamped between 0 and $d - 1$.
-(The code has $d - 1$, though there are only $d/2$ pairs, and clamps the first end at 0 and the last at $d - 1$ only, which is the same here.)
+(The code has $d - 1$, though there are only $d/2$ pairs, and clamps the first end at 0 and the last at $d - 1$ only, which is the same here.
+Where the clamped ends are equal, the code adds 0.001 to the last; here they always differ.)
 """,
     hint=r"""
 `np.clip` clamps the ends, and the ramp too.
@@ -472,6 +522,28 @@ Both ends are first clamped between 0 and $d - 1$.
             "A step in place of the ramp",
             "Between the ends γ falls linearly.",
             _yarn(ramp=lambda r: (r > 32).astype(float)),
+        ),
+        Misconception(
+            "Ramp one pair too long",
+            "γ is 0 *at* the last end, so the ramp is as long as the difference of "
+            "the ends.",
+            _yarn(longer=1),
+        ),
+        Misconception(
+            "π r multiplied",
+            "In D(r), L is divided by 2πr. `L / 2 * np.pi * r` divides by 2 alone.",
+            _yarn(turns=(1 / 32, 1.0), turn=2 / np.pi),
+        ),
+        Misconception(
+            "Ends exchanged",
+            "The ramp begins at the pair with 32 full turns, the faster one, and ends "
+            "at the pair with one turn.",
+            _yarn(turns=(1.0, 32.0)),
+        ),
+        Misconception(
+            "Length of the new text",
+            "L is the length of training, in which the pair makes r full turns.",
+            _yarn(length=lambda trained, factor: trained * factor),
         ),
     ),
     properties=(
@@ -823,6 +895,36 @@ There are two factors, one for the time of caching and one for now.
             "one of theirs.",
             lambda omega, at, length_then, *rest: stale_angles(omega, at, at, *rest),
         ),
+        Misconception(
+            "Position forgotten",
+            "The difference of the frequencies is an angle per position: multiply by "
+            "the position.",
+            _stale(position=lambda j, length_then, length, L: 1),
+        ),
+        Misconception(
+            "Ratio of the lengths",
+            "The cached key was rotated with a factor of its own, max(n, L)/L at that "
+            "time, which need not be 1.",
+            lambda omega, j, length_then, length, L: (
+                j
+                * omega
+                * (
+                    1
+                    - (length / length_then)
+                    ** (-np.arange(len(omega)) / (len(omega) - 1))
+                )
+            ),
+        ),
+        Misconception(
+            "Factor 2 in the exponent",
+            "The exponent is p/(P − 1), which is 1 for the last pair.",
+            _stale(power=lambda n: -2 * np.arange(n) / (n - 1)),
+        ),
+        Misconception(
+            "Factor rounded down",
+            "The factor is a quotient of real numbers: `/`, not `//`.",
+            _stale(factor=lambda n, L: float(max(n, L) // L)),
+        ),
     ),
     properties=(
         Property(
@@ -876,6 +978,12 @@ def _error(at=0.5, bound=None, line=True, pairs=None):
         return float(error), float(of)
 
     return answer
+
+
+def _half_of_interval(d, base):
+    omega = base ** (-np.arange(0, d, 2) / d)
+    first, middle, last = (np.cos(t * omega).sum() for t in (0.0, 0.25, 0.5))
+    return float(abs(middle - (first + last) / 2)), error_and_bound(d, base)[1]
 
 
 ERROR = Exercise(
@@ -983,6 +1091,21 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
                 float((1 - np.cos(base ** (-np.arange(0, d, 2) / d) / 2)).sum()),
                 error_and_bound(d, base)[1],
             ),
+        ),
+        Misconception(
+            "Pairs counted from 1",
+            "Pairs count from 0: the fastest has the frequency 1.",
+            _error(pairs=lambda d, b: b ** (-2 * np.arange(1, d // 2 + 1) / d)),
+        ),
+        Misconception(
+            "Half of the interval",
+            "The line goes through a(0) and a(1), and the middle is at ½.",
+            _half_of_interval,
+        ),
+        Misconception(
+            "Whole division in the exponent",
+            "The exponent is −2p/d with `/`. `//` rounds down to whole numbers.",
+            _error(pairs=lambda d, b: b ** (-2 * np.arange(d // 2) // d)),
         ),
     ),
     properties=(

@@ -398,6 +398,26 @@ Which angle is missing?
             "The sine has opposite signs in the two members.",
             lambda keys, old, new, w: _reflected(keys, old, new, w),
         ),
+        Misconception(
+            "Own frequencies",
+            "Use the argument `frequencies`: not every model has the base 10000.",
+            _rerotate_by(
+                lambda old, new, w: (
+                    (new - old)[:, None] * 1e4 ** (-np.arange(len(w)) / len(w))
+                )
+            ),
+        ),
+        Misconception(
+            "Keys numbered",
+            "`new` says where the keys go; they need not be 0, 1, 2, ….",
+            _rerotate_by(lambda old, new, w: (np.arange(len(old)) - old)[:, None] * w),
+        ),
+        Misconception(
+            "Frequencies tiled",
+            "`np.tile` repeats the whole list, which fits the half layout. Here both "
+            "neighbors of a pair need its frequency: `np.repeat`.",
+            lambda keys, old, new, w: _tiled(keys, old, new, w),
+        ),
     ),
     properties=(
         Property(
@@ -426,6 +446,12 @@ def _overwritten(keys, old, new, w):
     out[:, 0::2] = out[:, 0::2] * np.cos(angles) - out[:, 1::2] * np.sin(angles)
     out[:, 1::2] = out[:, 0::2] * np.sin(angles) + out[:, 1::2] * np.cos(angles)
     return out
+
+
+def _tiled(keys, old, new, w):
+    angles = np.tile((new - old)[:, None] * w, 2)
+    turned = np.stack((-keys[:, 1::2], keys[:, 0::2]), -1).reshape(keys.shape)
+    return keys * np.cos(angles) + turned * np.sin(angles)
 
 
 def _reflected(keys, old, new, w):
@@ -585,6 +611,11 @@ Compute both formulas for all pairs, and choose between them.
             "Keys ahead with offset 0",
             "i − j is negative for keys ahead, and stays so.",
             _grouped(near=lambda i, j, w, g: np.maximum(i[:, None] - j, 0)),
+        ),
+        Misconception(
+            "Key minus query",
+            "An offset is query position minus key position.",
+            lambda i, j, w, g: grouped_offsets(j, i, w, g).T,
         ),
     ),
     properties=(
@@ -789,6 +820,13 @@ $q^\top (U c) = (U^\top q)^\top c$.
             "does not.",
             _in_full,
         ),
+        Misconception(
+            "Only the latent part divided",
+            "Add both parts first, then divide the sum.",
+            lambda q, up, latents, q_rope, k_rope: (
+                absorbed_logits(q, up, latents, 0 * q_rope, k_rope) + q_rope @ k_rope.T
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -818,9 +856,9 @@ def weight_errors(q, keys, old, new, frequencies):
     """Return the largest error of the attention weights with stale and with moved keys.
 
     Stale keys are ``keys`` rotated at ``old`` positions by ``frequencies`` and rounded
-    to float16. Moved keys are stale keys that are then rotated to ``new`` positions. The right weights come
-    from keys rotated at ``new`` positions. The query ``q`` stands one position after
-    the last new one. The two errors are an array, [2].
+    to float16. Moved keys are stale keys that are then rotated to ``new`` positions.
+    The right weights come from keys rotated at ``new`` positions. The query ``q``
+    stands one position after the largest new one. The two errors are an array, [2].
     """
     query_position = new.max() + 1
 
@@ -855,6 +893,7 @@ def _errors_with(
     query=True,
     cached_position=None,
     store=np.float16,
+    rounded="",
 ):
     """Make a wrong answer (a function) to the exercise ``weight_errors``.
 
@@ -865,8 +904,13 @@ def _errors_with(
     ``layout`` says which features are a pair. Without ``query`` the query is not
     rotated. ``query_position(old, new)`` is the query's position, and
     ``cached_position(old, new)``, if given, is the query's position for stale and for
-    moved keys. ``store`` is the cache's dtype.
+    moved keys. ``store`` is the cache's dtype. ``rounded`` names what else is rounded
+    to float16: "keys" before their rotation in place of the cached ones, or "moved",
+    "right" (the keys of the right weights) or "query".
     """
+
+    def in_half(x, name):
+        return x.astype(np.float16).astype(float) if rounded == name else x
 
     def answer(q, keys, old, new, frequencies):
         def rotated(x, at):
@@ -879,12 +923,14 @@ def _errors_with(
 
         def weights(k, query_position=cached_position or query_position):
             at = [query_position(old, new)]
-            rotated_query = rotated(q[None], at) if query else q[None]
+            rotated_query = in_half(rotated(q[None], at) if query else q[None], "query")
             return share((rotated_query @ k.T / scale(q.size))[0])
 
-        cached = rotated(keys, old).astype(store).astype(float)
-        fresh = weights(rotated(keys, new), query_position)
-        rerotated = rotated(cached, shift(old, new))
+        cached = rotated(in_half(keys, "keys"), old)
+        if rounded != "keys":
+            cached = cached.astype(store).astype(float)
+        fresh = weights(in_half(rotated(keys, new), "right"), query_position)
+        rerotated = in_half(rotated(cached, shift(old, new)), "moved")
         errors = (weights(cached) - fresh, weights(rerotated) - fresh)
         return np.array([size(x) for x in errors])
 
@@ -1026,6 +1072,26 @@ Write one function that rotates, and use it four times.
             "have.",
             _errors_with(cached_position=lambda old, new: old.max() + 1),
         ),
+        Misconception(
+            "Moved keys rounded again",
+            "The cache stores the stale keys. Moving them is done in float64.",
+            _errors_with(rounded="moved"),
+        ),
+        Misconception(
+            "Rounded before the rotation",
+            "Rotate the keys at `old` first: what the cache stores is rounded.",
+            _errors_with(rounded="keys"),
+        ),
+        Misconception(
+            "Right weights rounded",
+            "The right weights are float64 throughout: their keys were never cached.",
+            _errors_with(rounded="right"),
+        ),
+        Misconception(
+            "Query rounded",
+            "Only the cached keys are float16.",
+            _errors_with(rounded="query"),
+        ),
     ),
     properties=(
         Property(
@@ -1069,7 +1135,7 @@ ROUNDED = Exercise(
     statement=r"""
 `colleagues_offsets` should do what exercise kv-cache-4 asks for.
 Her tests are the query 15 with groups of 4 and a window of 4, the query 7 with groups of 2 and a window of 3, and the query 9 with groups of 1; each sees all keys up to its own, and they pass.
-Return `(i, j, window, group)` for which it is wrong, with the last query as early as possible.
+Return `(i, j, window, group)` for which it is wrong, with the last query as early as possible; `i` and `j` are NumPy arrays of integers.
 At which positions does a query never show the mistake?
 """,
     hint=r"""

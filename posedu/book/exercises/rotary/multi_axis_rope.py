@@ -50,7 +50,7 @@ INTERLEAVED = Exercise(
     minutes=6,
     lines=5,
     statement=r"""
-`sections` holds the number of pairs that look at each axis.
+`sections` is a list of the numbers of pairs that look at each axis.
 Return the axis of each pair in *interleaved* order, as a list.
 With $N$ axes, axis $a \ge 1$ has the pairs $a, a + N, a + 2N, \dots$, as many as its section says, and axis 0 has all others.
 """,
@@ -59,13 +59,13 @@ Which axis would pair $p$ have if all sections were long enough?
 How many pairs of that axis come before it?
 """,
     cases=(
-        ((2, 1, 1),),
-        ((4, 2, 2),),
-        ((24, 20, 20),),
-        ((11, 11, 10),),
-        ((9, 2, 2),),
-        ((9, 1, 3),),
-        ((5, 2, 1, 1),),
+        ([2, 1, 1],),
+        ([4, 2, 2],),
+        ([24, 20, 20],),
+        ([11, 11, 10],),
+        ([9, 2, 2],),
+        ([9, 1, 3],),
+        ([5, 2, 1, 1],),
     ),
     solution=interleaved_axes,
     misconceptions=(
@@ -136,6 +136,25 @@ How many pairs of that axis come before it?
             "Time is axis 0.",
             lambda sections: [a + 1 for a in interleaved_axes(sections)],
         ),
+        Misconception(
+            "Free places given to the last axis",
+            "When an axis has all its pairs, its later places belong to axis 0, not to "
+            "the last axis.",
+            lambda sections: [
+                p % len(sections)
+                if p // len(sections) < sections[p % len(sections)]
+                else len(sections) - 1
+                for p in range(sum(sections))
+            ],
+        ),
+        Misconception(
+            "Blocks of the first section's size",
+            "The pairs of an axis are not neighbors in interleaved order, and each "
+            "axis has a section of its own.",
+            lambda sections: [
+                min(p // sections[0], len(sections) - 1) for p in range(sum(sections))
+            ],
+        ),
     ),
     explanation=r"""
 If all sections were long enough, pair $p$ would look at axis $p \bmod N$, and $\lfloor p/N \rfloor$ pairs of that axis would come before it.
@@ -185,6 +204,8 @@ What is the largest coordinate of a grid that begins at $s$?
     cases=(
         ([2],),
         ([2, (1, 2, 3)],),
+        ([(2, 3, 4)],),
+        ([(2, 4, 3)],),
         ([3, (1, 5, 2), 4],),
         ([1, (1, 2, 2), 1, (1, 3, 3), 2],),
         ([2, (9, 2, 3), 1],),
@@ -260,6 +281,51 @@ What is the largest coordinate of a grid that begins at $s$?
             "Every part from 0",
             "A part begins after the parts before it: starts add up.",
             lambda parts: max(p if isinstance(p, int) else max(p) for p in parts),
+        ),
+        Misconception(
+            "Only the frames of a video counted",
+            "Rows and columns of a video reach as far as those of an image, if they "
+            "are more than the frames.",
+            _sum_of(lambda t, h, w: t if t > 1 else max(h, w)),
+        ),
+        Misconception(
+            "Columns of a video left out",
+            "A wide video with few frames reaches farthest in its columns.",
+            _sum_of(lambda t, h, w: max(t, h) if t > 1 else max(h, w)),
+        ),
+        Misconception(
+            "Rows of a video left out",
+            "A tall video with few frames reaches farthest in its rows.",
+            _sum_of(lambda t, h, w: max(t, w) if t > 1 else max(h, w)),
+        ),
+        Misconception(
+            "Frames and rows only",
+            "A wide image or video reaches farthest in its columns.",
+            _sum_of(lambda t, h, w: max(t, h)),
+        ),
+        Misconception(
+            "An image counted as one position",
+            "An image reaches as far as its longer side.",
+            _sum_of(lambda t, h, w: t),
+        ),
+        Misconception(
+            "Time and side added",
+            "The rows and columns of later frames begin where those of the first do. "
+            "Take the largest of the three numbers.",
+            _sum_of(lambda t, h, w: t - 1 + max(h, w)),
+        ),
+        Misconception(
+            "Time one too short",
+            "The last of f frames is at start + f − 1, and the next part begins 1 "
+            "beyond.",
+            _sum_of(lambda t, h, w: max(t - 1, h, w)),
+        ),
+        Misconception(
+            "A text counted as one token",
+            "A number is that of the words of a text, and each has a position.",
+            lambda parts: next_position(
+                [1 if isinstance(p, int) else p for p in parts]
+            ),
         ),
     ),
     explanation=r"""
@@ -485,6 +551,49 @@ Take the coordinate of each pair's axis: an array can index columns.
             "Frequencies are in radians.",
             lambda x, axes, base: angles(x, axes, base) / (2 * np.pi),
         ),
+        Misconception(
+            "Base 10000",
+            "Use `base`: not every model has the base 10000.",
+            lambda x, axes, base: angles(x, axes, 1e4),
+        ),
+        Misconception(
+            "Slowest frequency first",
+            "The first pair has the frequency 1.",
+            lambda x, axes, base: (
+                x[:, axes] * base ** (-np.arange(len(axes)) / len(axes))[::-1]
+            ),
+        ),
+        Misconception(
+            "Cosine in place of the angle",
+            "The angles are asked for.",
+            lambda x, axes, base: np.cos(angles(x, axes, base)),
+        ),
+        Misconception(
+            "Exponent rounded down",
+            "The exponent is a fraction: divide by `/`.",
+            lambda x, axes, base: (
+                x[:, axes] * base ** (-np.arange(len(axes)) // len(axes))
+            ),
+        ),
+        Misconception(
+            "Number of axes in the exponent",
+            "P counts pairs, not axes.",
+            lambda x, axes, base: (
+                x[:, axes] * base ** (-np.arange(len(axes)) / x.shape[1])
+            ),
+        ),
+        Misconception(
+            "Pairs counted anew in each axis",
+            "The exponent −p/P has the number of the pair among all pairs, whatever "
+            "axis they look at.",
+            lambda x, axes, base: (
+                x[:, axes]
+                * base
+                ** -np.array(
+                    [np.sum(axes[:p] == a) / len(axes) for p, a in enumerate(axes)]
+                )
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -532,6 +641,28 @@ def _rotated_ones(axes, omega=None):
     return np.hstack([c - s, c + s])
 
 
+def _quarter_turns(axes, number):
+    """Return ``_rotated_ones`` for a ``number`` of quarter turns: entries 1 and −1."""
+    return _rotated_ones(axes, np.pi / 2 * np.array(number)).round(9)
+
+
+def _halves(rotated):
+    return np.split(rotated, 2, axis=1)
+
+
+def _beyond(tolerance, both=True):
+    """Make an answer that takes the first row which changes a pair by more.
+
+    With ``both`` a change of either feature counts, else that of the first alone.
+    """
+
+    def answer(rotated):
+        a, b = (abs(half - 1) > tolerance for half in _halves(rotated))
+        return (a | b if both else a).argmax(axis=0)
+
+    return answer
+
+
 def _axes_of_neighbors(rotated):
     return np.hypot(rotated[:, ::2] - 1, rotated[:, 1::2] - 1).argmax(axis=0)
 
@@ -560,7 +691,7 @@ Pair $p$ has the features $p$ and $p + d/2$.
         (_rotated_ones([1, 2, 1, 2, 0]),),
         (_rotated_ones([3, 2, 1, 0]),),
         (_rotated_ones([1, 0, 1], [-1.0, -0.5, -0.1]),),
-        (_rotated_ones([1, 0, 0, 1], np.pi * np.array([1.5, 1.5, 0.5, 0.5])),),
+        (_quarter_turns([1, 0, 0, 1], [3, 3, 1, 1]),),
         (_rotated_ones([0] * 16 + [1] * 24 + [2] * 24, 1e6 ** (-np.arange(64) / 64)),),
         (_rotated_ones([2, 1, 0] * 21 + [2], 1e6 ** (-np.arange(64) / 64)),),
     ),
@@ -581,11 +712,7 @@ Pair $p$ has the features $p$ and $p + d/2$.
         Misconception(
             "Lengths compared",
             "A rotation keeps lengths: every pair has the length √2 in every row.",
-            lambda t: (
-                np.hypot(t[:, : t.shape[1] // 2], t[:, t.shape[1] // 2 :])
-                .round(9)
-                .argmax(axis=0)
-            ),
+            lambda t: np.hypot(*_halves(t)).argmax(axis=0),
         ),
         Misconception(
             "Axes counted from 1",
@@ -619,6 +746,76 @@ Pair $p$ has the features $p$ and $p + d/2$.
             "Axes sorted",
             "The order of the pairs is the part that a port gets wrong: keep it.",
             lambda t: np.sort(axes_of_pairs(t)),
+        ),
+        Misconception(
+            "Interleaved layout, one feature of each pair",
+            "In the half layout pair p has the features p and p + d/2, and a rotation "
+            "may leave one of the two as it was.",
+            lambda t: abs(t[:, ::2] - 1).argmax(axis=0),
+        ),
+        Misconception(
+            "First feature of each pair alone",
+            "A quarter turn takes (1, 1) to (1, −1) or (−1, 1): look at both features.",
+            lambda t: abs(_halves(t)[0] - 1).argmax(axis=0),
+        ),
+        Misconception(
+            "Second feature of each pair alone",
+            "A quarter turn takes (1, 1) to (1, −1) or (−1, 1): look at both features.",
+            lambda t: abs(_halves(t)[1] - 1).argmax(axis=0),
+        ),
+        Misconception(
+            "Small angles taken for none",
+            "The slowest angle may be 10⁻⁶. Look for the largest change.",
+            _beyond(1e-3),
+        ),
+        Misconception(
+            "np.isclose takes small angles for none",
+            "Its tolerance is 10⁻⁵, and the slowest angle may be 10⁻⁶. Look for the "
+            "largest change.",
+            _beyond(1.001e-5),
+        ),
+        Misconception(
+            "First feature alone, and small angles taken for none",
+            "Look at both features, and for the largest change: the slowest angle may "
+            "be 10⁻⁶.",
+            _beyond(1e-3, both=False),
+        ),
+        Misconception(
+            "First feature alone, compared by np.isclose",
+            "Look at both features, and for the largest change: np.isclose takes an "
+            "angle of 10⁻⁶ for none.",
+            _beyond(1.001e-5, both=False),
+        ),
+        Misconception(
+            "Largest first feature",
+            "A rotation may make it smaller: the direction is unknown. Take |x − 1|.",
+            lambda t: _halves(t)[0].argmax(axis=0),
+        ),
+        Misconception(
+            "Smallest first feature",
+            "A rotation may make it larger: the direction is unknown. Take |x − 1|.",
+            lambda t: _halves(t)[0].argmin(axis=0),
+        ),
+        Misconception(
+            "Largest second feature",
+            "A rotation may make it smaller: the direction is unknown. Take |x − 1|.",
+            lambda t: _halves(t)[1].argmax(axis=0),
+        ),
+        Misconception(
+            "Largest angle",
+            "The rotations may be in the negative direction, and (1, 1) has the angle "
+            "π/4. Compare distances from (1, 1).",
+            lambda t: np.arctan2(*_halves(t)[::-1]).argmax(axis=0),
+        ),
+        Misconception(
+            "Order guessed",
+            "The axes need not take turns. Read them from `rotated`.",
+            lambda t: np.arange(t.shape[1] // 2) % len(t),
+        ),
+        Misconception(
+            "An axis that leaves the first feature as it was",
+            "A pair is rotated with its own axis, and unchanged with the others.",
+            lambda t: abs(_halves(t)[0] - 1).argmin(axis=0),
         ),
     ),
     explanation=r"""
@@ -671,10 +868,7 @@ $I - S$ and $I + S$ commute.
         Misconception(
             "Divided entry by entry",
             "`/` divides entries. You need a matrix inverse.",
-            lambda s: (
-                (np.eye(len(s)) - s)
-                / np.where(np.eye(len(s)) + s == 0, 1, np.eye(len(s)) + s)
-            ),
+            lambda s: (np.eye(len(s)) - s) / (np.eye(len(s)) + s),
         ),
         Misconception(
             "Inverse missing",
@@ -721,6 +915,26 @@ $I - S$ and $I + S$ commute.
             "(S − I) in place of (I − S) changes P into −P.",
             lambda s: -cayley(s),
         ),
+        Misconception(
+            "Power −1 of the entries",
+            "`**-1` gives 1 divided by each entry. You need a matrix inverse.",
+            lambda s: (np.eye(len(s)) - s) @ (np.eye(len(s)) + s) ** -1,
+        ),
+        Misconception(
+            "Multiplied entry by entry",
+            "`*` multiplies entries. A product of matrices is `@`.",
+            lambda s: (np.eye(len(s)) - s) * np.linalg.inv(np.eye(len(s)) + s),
+        ),
+        Misconception(
+            "Inverse of the product",
+            "Only I + S is inverted.",
+            lambda s: np.linalg.inv(np.eye(len(s)) - s @ s),
+        ),
+        Misconception(
+            "I − 2S",
+            "This is close to P only where S is small, and it is not orthogonal.",
+            lambda s: np.eye(len(s)) - 2 * s,
+        ),
     ),
     properties=(
         Property(
@@ -752,6 +966,16 @@ def circulant_frequencies(c):
     """
     d = len(c)
     return -2 * np.fft.rfft(c).imag[1 : d // 2]
+
+
+def _sines(c, terms, length):
+    """Return twice the sums of ``terms`` sines of waves on ``length`` features."""
+    m, n = np.arange(1, len(c) // 2), np.arange(terms)
+    return 2 * np.sin(2 * np.pi * np.outer(m, n) / length) @ c[:terms]
+
+
+def _sorted_frequencies(c):
+    return np.sort(abs(circulant_frequencies(c)))[::-1].copy()
 
 
 CIRCULANT = Exercise(
@@ -835,6 +1059,22 @@ Mind its sign, or write the matrix of sines.
             "n counted from 1",
             "c₀ stands at n = 0, where every sine is 0.",
             lambda c: circulant_frequencies(np.roll(c, 1)),
+        ),
+        Misconception(
+            "Half of the sum",
+            "m ends at d/2 − 1, but n runs over all of c.",
+            lambda c: _sines(c, len(c) // 2, len(c)),
+        ),
+        Misconception(
+            "Sines of d − 1 features",
+            "The angle is 2πmn/d.",
+            lambda c: _sines(c, len(c), len(c) - 1),
+        ),
+        Misconception(
+            "Frequencies without their sign, sorted",
+            "Eigenvalues of L come in pairs ± and in any order. Frequency m has a sign "
+            "and a place.",
+            _sorted_frequencies,
         ),
     ),
     level="optional",
@@ -925,6 +1165,11 @@ $P (W x) = (P W) x$, head by head.
             "S in place of P",
             "Is your basis orthogonal?",
             lambda w, p: fold(w, p - p.mT),
+        ),
+        Misconception(
+            "First head only",
+            "Every head's rows are multiplied by its own P.",
+            lambda w, p: torch.cat((p[0] @ w[: p.shape[1]], w[p.shape[1] :])),
         ),
     ),
     properties=(

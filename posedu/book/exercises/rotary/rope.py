@@ -2005,6 +2005,18 @@ All queries have the same position.
                 (rope_in(q, offset + np.arange(len(q)), "half") * k).sum(axis=1).std()
             ),
         ),
+        Misconception(
+            "Ratio, not deviation",
+            "The function returns the deviation at one offset. The prediction asks "
+            "for the ratio of two.",
+            lambda q, k, offset: spread(q, k, offset) / spread(q, k, 0),
+        ),
+        Misconception(
+            "All queries with all keys, at their row index",
+            "Sample n is the pair q[n], k[n], and all queries stand `offset` after "
+            "their keys.",
+            lambda q, k, offset: (rope_in(q, np.arange(len(q)), "half") @ k.T).std(),
+        ),
     ),
     explanation=r"""
 It does not fall: the standard deviation is close to $\sqrt{64} = 8$ at all four offsets, up to the randomness of 5000 samples.

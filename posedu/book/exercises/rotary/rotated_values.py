@@ -865,6 +865,12 @@ def _scene(tokens, d, seed):
     return tuple(torch.tensor(x) for x in (*contents, *both))
 
 
+def _far_scores():
+    """Return a scene whose second query has scores a thousand times as large."""
+    q, *others = _scene(2, 4, 5)
+    return q * torch.tensor([[1.0], [1000.0]]), *others
+
+
 def _moved(answer, q, k, v, cameras, inverses):
     step = torch.tensor(_cameras(1, 40)).to(q)
     back = torch.tensor(inverse_cameras(_cameras(1, 40))).to(q)
@@ -896,6 +902,7 @@ Which of them is transposed, and which inverted?
         _scene(3, 8, 10),
         _scene(4, 12, 20),
         tuple(x.float() for x in _scene(2, 4, 30)),
+        _far_scores(),
     ),
     solution=attend_with_poses,
     misconceptions=(

@@ -644,6 +644,12 @@ def _decoding(heads, past, pairs, seed):
     )
 
 
+def _far_logits():
+    """Return arguments with logits of a thousand in one head, below one in the other."""
+    logits, *others = _decoding(2, 3, 2, 5)
+    return logits * torch.tensor([[1.0], [1000.0]]), *others
+
+
 def _decoded(keys, weigh=functional.softmax, letters="hg,gcp->hcp", own=1.0):
     """Make a wrong answer (a function) to the exercise ``next_block``.
 
@@ -683,7 +689,12 @@ What must be appended to the cache, and in which layer?
 A token looks at itself, too.
 First append its block to the cached ones.
 """,
-    cases=(_decoding(1, 1, 1, 0), _decoding(2, 3, 2, 5), _decoding(3, 5, 2, 9)),
+    cases=(
+        _decoding(1, 1, 1, 0),
+        _decoding(2, 3, 2, 5),
+        _decoding(3, 5, 2, 9),
+        _far_logits(),
+    ),
     solution=next_block,
     misconceptions=(
         Misconception(

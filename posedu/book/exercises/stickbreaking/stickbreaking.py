@@ -356,6 +356,12 @@ def _by_rows(z, weights_of_row):
     return a
 
 
+def _softmax_of_earlier(z):
+    odds = np.tril(np.exp(z), -1)
+    total = odds.sum(-1, keepdims=True)
+    return odds / np.where(total > 0, total, 1)
+
+
 @np.errstate(all="ignore")
 def _divided_out(z):
     beta = np.tril(1 / (1 + np.exp(-z)), -1)
@@ -475,9 +481,7 @@ Then check with one row: which key's weight is a plain $\sigma$?
         Misconception(
             "Softmax in place of stick-breaking",
             "The paper's formula has no sum over exponentials.",
-            lambda z: _by_rows(
-                z, lambda beta: beta / (1 - beta) / (beta / (1 - beta)).sum()
-            ),
+            _softmax_of_earlier,
         ),
         Misconception(
             "Missing sigmoid",
@@ -587,7 +591,7 @@ REMAINDER = Exercise(
     minutes=6,
     lines=1,
     statement=r"""
-A query has the logits `z`, `[keys]`, in float64.
+A query has the logits `z`, `[keys]`, in float64, all below 700.
 Return the remainder $\prod_j (1 - \sigma(z_j))$, as a float, to full precision: these remainders are smaller than $10^{-15}$.
 """,
     hint=r"""
@@ -680,6 +684,16 @@ $\log(1 - \sigma(z))$ is minus a function with a name, which `np.logaddexp(0, z)
             "Your answer is 1 minus a product of σ. The remainder is a product of 1 − "
             "σ.",
             lambda z: float(1 - np.prod(_sigma(z))),
+        ),
+        Misconception(
+            "Oldest key left out",
+            "All keys break the stick, the oldest included.",
+            lambda z: float(np.exp(-np.logaddexp(0, z[1:]).sum())),
+        ),
+        Misconception(
+            "Rest of a softmax with a sink",
+            "1/(1 + Σ e^z) adds the exponentials. The factors 1/(1 + e^z) multiply.",
+            lambda z: float(np.exp(-np.logaddexp.reduce(np.append(z, 0)))),
         ),
     ),
     properties=(
@@ -891,6 +905,17 @@ For softplus take the larger of $z$ and 0 out of the logarithm.
             "subtraction.",
             _row_by_difference,
         ),
+        Misconception(
+            "Maximum added, not taken out",
+            "log(1 + e^z) is max(z, 0) + log(1 + e^−|z|): what is taken out of the "
+            "logarithm is no longer in its exponential.",
+            lambda z: _row(z, lambda z: z.clamp(min=0) + z.exp().log1p()),
+        ),
+        Misconception(
+            "Computed in bfloat16",
+            "bfloat16 has two to three digits. The logits are float32: compute in it.",
+            lambda z: row_weights(z.bfloat16()).float(),
+        ),
     ),
     properties=(
         Property(
@@ -1011,6 +1036,20 @@ def _softmax(q, k, v, attend_current):
     return z.masked_fill(~before, -torch.inf).softmax(-1).nan_to_num() @ v
 
 
+def _softmax_of_all_or_earlier(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
+    return z.masked_fill(~before, -1e9).softmax(-1) @ v
+
+
+def _one_key_further(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    before = torch.ones_like(z, dtype=torch.bool).tril(1 if attend_current else 0)
+    cost = torch.nn.functional.softplus(z).where(before, 0.0)
+    spent = cost.flip(-1).cumsum(-1).flip(-1)
+    return torch.exp(z - spent).where(before, 0.0) @ v
+
+
 def _by_products(left):
     """Make a wrong answer (a function) to the exercise ``attend``.
 
@@ -1026,6 +1065,14 @@ def _by_products(left):
         return (beta * left(1 - beta)) @ v
 
     return answer
+
+
+def _own_cost_left_out(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
+    cost = torch.nn.functional.softplus(z).where(before, 0.0)
+    spent = cost.flip(-1).cumsum(-1).flip(-1) - cost
+    return torch.exp(z - spent).where(before, 0.0) @ v
 
 
 ATTEND = Exercise(
@@ -1185,6 +1232,24 @@ Is the mask `tril(0)` or `tril(-1)`?
             "key that may not be attended costs nothing.",
             _zero_logits,
         ),
+        Misconception(
+            "Key's own softplus left out",
+            "The sum of the costs starts at j itself, since z − softplus(z) is log "
+            "σ(z).",
+            _own_cost_left_out,
+        ),
+        Misconception(
+            "Softmax in place of stick-breaking, over masked keys where all are masked",
+            "Stick-breaking has no sum over exponentials, and the first token without "
+            "its own key has the output 0.",
+            _softmax_of_all_or_earlier,
+        ),
+        Misconception(
+            "One later key too many",
+            "The mask ends one key too late: `tril(0)` includes the query's own key, "
+            "`tril(-1)` does not.",
+            _one_key_further,
+        ),
     ),
     properties=(
         Property(
@@ -1246,6 +1311,7 @@ STOP = Exercise(
 A query looks at its keys from the nearest on and may stop as soon as at most `share` < 1 of the stick is left.
 `z` are the row's logits, oldest first.
 Return the number of keys that it must look at; all of them, if even then more is left.
+If exactly `share` is left, it stops; `share` may be as small as $10^{-18}$.
 How many are needed for logits of 0 and a share of 0.001?
 And for logits of $-8$ and a share of one half, in a long text?
 """,
@@ -1255,9 +1321,11 @@ Count the keys after which the stick is still too long.
 """,
     cases=(
         (np.zeros(3), 0.6),
+        (np.zeros(3), 0.5),
         (np.zeros(20), 0.001),
         (np.array([3.0, -1.0, 2.0, -5.0, 0.5, -2.0]), 0.05),
         (np.linspace(4, -4, 40), 0.01),
+        (np.array([0.0, 40.0]), 1e-18),
         (np.full(30, -8.0), 0.5),
         (draw(200), math.exp(-10)),
     ),
@@ -1359,6 +1427,56 @@ Count the keys after which the stick is still too long.
             "One key too many",
             "The key that brings the stick down to the share is the last one.",
             lambda z, share: keys_needed(z, share) + 1,
+        ),
+        Misconception(
+            "Less than the share awaited",
+            "At most `share` must be left: the query stops at exactly the share, too.",
+            lambda z, share: int(min((_left(z) >= share).sum() + 1, len(z))),
+        ),
+        Misconception(
+            "1 − σ(z) without its digits",
+            "Your products are right, but σ(40) is 1 in float64, and 1 − 1 is 0, less "
+            "than any share. Add logarithms.",
+            lambda z, share: int(
+                min((np.cumprod(1 - _sigma(z[::-1])) > share).sum() + 1, len(z))
+            ),
+        ),
+        Misconception(
+            "Sum of the softpluses compared with the share",
+            "It is minus the logarithm of the stick that is left, and grows. Compare "
+            "it with −log(share).",
+            lambda z, share: int(
+                min((np.logaddexp(0, z[::-1]).cumsum() < share).sum() + 1, len(z))
+            ),
+        ),
+        Misconception(
+            "searchsorted on falling numbers",
+            "`np.searchsorted` needs rising numbers, and the stick becomes shorter.",
+            lambda z, share: int(np.searchsorted(_left(z), share)) + 1,
+        ),
+        Misconception(
+            "No key if the stick stays too long",
+            "If all keys leave more than the share, all of them are needed.",
+            lambda z, share: keys_needed(z, share) if _left(z)[-1] <= share else 0,
+        ),
+        Misconception(
+            "Formula of equal logits",
+            "log(1/share)/softplus(z) holds if all logits are z. With the mean in its "
+            "place it does not see where the large logits stand.",
+            lambda z, share: int(
+                min(len(z), np.ceil(-np.log(share) / np.logaddexp(0, z.mean())))
+            ),
+        ),
+        Misconception(
+            "Keys sorted by their logits",
+            "The keys break the stick in the order of the row, from the nearest on.",
+            lambda z, share: keys_needed(np.sort(z), share),
+        ),
+        Misconception(
+            "One key too few, and at least one",
+            "Your answer counts the keys that leave too much. The next key, which "
+            "brings the stick down to the share, is looked at, too.",
+            lambda z, share: max(int((_left(z) > share).sum()), 1),
         ),
     ),
     properties=(
