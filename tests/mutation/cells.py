@@ -80,8 +80,9 @@ class Cell:
         self.asserts = has_assert or bool(names & ASSERTIONS)
         self.is_check = self.asserts or bool(names & PROOFS)
         key = hashlib.sha256(source.encode()).hexdigest()[:12]
-        own = (n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom))
-        first = next(own, tree.body[0]).lineno
+        imports = (ast.Import, ast.ImportFrom)
+        own = (n.lineno for n in tree.body if not isinstance(n, imports))
+        first = next(own, 1)
         self.row = {"cell": key, "line": source.splitlines()[first - 1]}
 
 

@@ -58,6 +58,12 @@ def test_what_a_cell_calls_is_changed_if_its_own_code_has_nothing_to_change(judg
     assert cells.is_sound(row)
 
 
+def test_a_cell_that_only_has_a_comment_is_no_check():
+    cell = cells.Cell("# Call your function here.")
+    assert cell.row["line"] == "# Call your function here."
+    assert not cell.is_check
+
+
 def test_mutants_of_a_typeset_formula_count_for_a_cell_without_assert(judged):
     alone, both = judged(TYPESET, f"{TYPESET}assert a is not b")
     tried, refused = alone["typeset"]
