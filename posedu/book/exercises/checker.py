@@ -302,8 +302,9 @@ def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
     except TooLongError:
         return None, (
             f"Your answer was interrupted after {LONGEST} seconds. Is there a loop "
-            "without an end, or one over all pairs or offsets that a formula or an "
-            "operation on whole arrays can replace?"
+            "without an end, one over all pairs or offsets that a formula or an "
+            "operation on whole arrays can replace, or a `sp.solve` that can be done "
+            "by hand?"
         )
     except (Exception, SystemExit) as error:
         if isinstance(error, NotImplementedError) and not error.args:

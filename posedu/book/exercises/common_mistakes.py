@@ -511,7 +511,7 @@ OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
         "Your answer is the complement",
         "It is 1 minus the right result, like the part that is left in place of the "
         "part that is taken.",
-        lambda x: 1 - x,
+        _only(lambda x: x.dtype.kind != "i", lambda x: 1 - x),
     ),
     (
         "Your answer is upside down",

@@ -32,6 +32,11 @@ def complaint(exercise: Exercise, found: Any) -> str:
     is_case = isinstance(found, tuple) or (isinstance(found, list) and len(names) > 1)
     case = tuple(found) if is_case else (found,)
     if len(case) != len(names):
+        if isinstance(found, np.ndarray | torch.Tensor):
+            return (
+                f"Your answer returns {type_in_words(found)}; return a tuple, "
+                f"({', '.join(names)})."
+            )
         number = f"{len(case)} argument{'' if len(case) == 1 else 's'}"
         return f"Your answer returns {number}; the function takes ({', '.join(names)})."
     pairs = zip(names, map(show_briefly, case), strict=True)
@@ -65,10 +70,11 @@ def complaint(exercise: Exercise, found: Any) -> str:
 
 
 def _converted(value: Any, like: Any) -> Any:
-    """Return an argument with NumPy numbers as Python's, and integers as floats.
+    """Return an argument with NumPy numbers as Python's, of the dtype that is meant.
 
     Arrays and tensors of integers become floating if ``like``, an argument that the
-    colleague has tried, is floating. Other values are returned unchanged.
+    colleague has tried, is floating. Floating arrays of whole numbers become integers
+    if ``like`` has integers. Other values are returned unchanged.
     """
     if isinstance(value, np.generic):
         return value.item()
@@ -76,7 +82,10 @@ def _converted(value: Any, like: Any) -> Any:
         return type(value)(_converted(entry, None) for entry in value)
     if isinstance(value, np.ndarray) and isinstance(like, np.ndarray):
         is_widened = value.dtype.kind in "iu" and like.dtype.kind == "f"
-        return value.astype(like.dtype) if is_widened else value
+        is_whole = like.dtype.kind == "i" and value.dtype.kind == "f"
+        is_whole = is_whole and bool((abs(value) < 2**53).all())
+        is_whole = is_whole and bool((value % 1 == 0).all())
+        return value.astype(like.dtype) if is_widened or is_whole else value
     if isinstance(value, torch.Tensor) and isinstance(like, torch.Tensor):
         is_bool = value.dtype == torch.bool
         is_widened = like.is_floating_point() and not value.is_floating_point()

@@ -354,6 +354,20 @@ def show(value: Any, shown: int = SHOWN) -> str:
         return type_in_words(value)
 
 
+def _digits(array: np.ndarray) -> int:
+    """Return how many decimals of an array are shown: 4, or more if 4 would mislead.
+
+    More are shown if a number differs from a whole number other than 0 by less than 4
+    decimals show, such as 1.000001.
+    """
+    if array.dtype.kind != "f":
+        return 4
+    finite = array[np.isfinite(array)].astype(float)
+    gaps = abs(finite - finite.round())[finite.round() != 0]
+    small = gaps[(gaps > 1e-12) & (gaps < 5e-5)]
+    return int(np.ceil(-np.log10(small.min()))) if small.size else 4
+
+
 def _shown(value: Any, shown: int) -> str:
     if isinstance(value, torch.Tensor):
         if not _is_filled(value):
@@ -369,7 +383,11 @@ def _shown(value: Any, shown: int) -> str:
     if isinstance(value, np.ndarray):
         edge = 2 if value.ndim == 1 else 1
         text = np.array2string(
-            value, precision=4, separator=", ", threshold=shown, edgeitems=edge
+            value,
+            precision=_digits(value),
+            separator=", ",
+            threshold=shown,
+            edgeitems=edge,
         )
         shape = f" of shape {list(value.shape)}" if value.size > shown else ""
         return " ".join(text.split()) + shape

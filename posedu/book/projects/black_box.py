@@ -257,8 +257,8 @@ PROJECT = Project(
     answers=("identify",),
     measure=measure,
     goals=(
-        Goal("models identified", least=len(KINDS) * OF_EACH - 2),
-        Goal("calls of a model", most=40),
+        Goal("models identified", least=len(KINDS) * OF_EACH),
+        Goal("calls of a model", most=20),
     ),
     plot=plot,
 )

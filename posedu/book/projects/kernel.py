@@ -106,6 +106,11 @@ class Counted:
                     f"score_mod needs a tensor of integers as {name}, got "
                     f"{short_repr(index)}"
                 )
+        if score.ndim < 2:
+            raise ValueError(
+                "score_mod needs a tile of scores, [..., queries, keys], got the shape "
+                f"{list(score.shape)}; FlexAttention in place of tiles is no answer"
+            )
         shapes = {name: list(index.shape) for name, index in indices.items()}
         try:
             shape = torch.broadcast_shapes(score.shape, *shapes.values())
@@ -137,7 +142,8 @@ def draw_variants(
     """Draw the score_mods of a measurement.
 
     They are ALiBi, KERPLE's logarithm, a table by distance, a soft cap of the logits,
-    a sliding window and documents; the last two hide keys by −∞.
+    a wave over the keys, a sliding window and documents. The wave is between −1000 and
+    1000, where exp is 0 or infinite in float64; the last two hide keys by −∞.
     """
 
     def positive(*shape: int) -> Tensor:
@@ -150,6 +156,8 @@ def draw_variants(
     window = int(torch.randint(20, 60, (), generator=generator))
     ends = torch.rand(batch, length, generator=generator) < 4 / length
     document = ends.cumsum(-1)
+    period = 30 + 20 * torch.rand((), generator=generator, dtype=torch.float64)
+    wave = (1000 * torch.cos(math.tau / period * torch.arange(length))).to(dtype)
     return [
         Variant("alibi", lambda s, b, h, i, j: s - slopes[h] * (i - j), [slopes]),
         Variant(
@@ -161,6 +169,7 @@ def draw_variants(
             "table", lambda s, b, h, i, j: s + table[h, (i - j).clamp(0, 31)], [table]
         ),
         Variant("cap", lambda s, b, h, i, j: cap[h] * torch.tanh(s / cap[h])),
+        Variant("wave", lambda s, b, h, i, j: s - wave[j]),
         Variant(
             "window",
             lambda s, b, h, i, j: torch.where(i - j < window + h, s, -math.inf),
@@ -396,7 +405,7 @@ def plot(report: Report) -> Figure:
 
 PROJECT = Project(
     name="kernel",
-    title="A kernel for RoPE with any score_mod",
+    title="Project: a kernel for RoPE with any score_mod",
     part="Rotations",
     minutes=90,
     uses=("rope-3", "rope-7", "permutation-equivariance-7"),

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import rms_norm
 
 from posedu.book import figures
 from posedu.book.projects.plots import draw_shares_of_bounds
@@ -28,7 +29,9 @@ D = D_MODEL // HEADS
 EPSILON = 1e-6
 """Added to the mean square in the norm of the latent vectors."""
 TOKENS = 24
-"""Tokens of the texts on which outputs are compared."""
+"""Tokens of the texts on which all outputs are compared."""
+LONGEST, LENGTHS = 5000, 4
+"""Largest size of a longer cache, and how many such sizes are drawn."""
 FARTHEST = 10**6
 """The largest position."""
 CACHED = 8192
@@ -166,6 +169,18 @@ def _stack(
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))
 
 
+def right_cache(
+    layer: MLA, x: Float[Tensor, "tokens d_model"], start: int
+) -> tuple[Float[Tensor, "tokens latent"], Float[Tensor, "tokens rotary"]]:
+    """Return normalized latent vectors and rotated keys, for :func:`plain_step`.
+
+    The position of the first token is ``start``.
+    """
+    latents, keys = layer.kv_down(x).split((LATENT, ROTARY), -1)
+    latents = rms_norm(latents, (LATENT,), layer.kv_gain, EPSILON)
+    return latents, ROPE(keys, torch.arange(start, start + len(x)))
+
+
 def error_bound(
     layer: MLA, x: Float[Tensor, "tokens d_model"], dtype: torch.dtype
 ) -> float:
@@ -198,28 +213,38 @@ def output_error(
     """Return the largest error of a learner's outputs, over :func:`error_bound`.
 
     The right outputs are those of :class:`posedu.torch.MLA` without a cache, in
-    float64. The rows of the cache come in their order and in a random one, and entries
-    of another text are made after the cache's, so that they are the last ones made.
+    float64, and those of :func:`plain_step` for ``LENGTHS`` longer caches, of random
+    sizes up to ``LONGEST``. The rows of the cache come in their order and in a random
+    one, and entries of another text are made after the cache's, so that they are the
+    last ones made.
     """
     generator = torch.Generator().manual_seed(seed)
     layer = draw_layer(seed, dtype)
     weights = Weights.of(layer)
-    x = torch.randn(TOKENS, D_MODEL, generator=generator).to(dtype)
+    powers = torch.rand(LENGTHS, generator=generator)
+    longer = (TOKENS * (LONGEST / TOKENS) ** powers).int().tolist()
+    x = torch.randn(max(longer), D_MODEL, generator=generator).to(dtype)
     start = int(torch.randint(FARTHEST // 2, FARTHEST, (), generator=generator))
     cached = _stack(entry, weights, x, start)
-    _stack(entry, weights, x.flip(0), start)
+    _stack(entry, weights, x[:TOKENS].flip(0), start)
     layer = layer.double()
-    positions = torch.arange(start, start + TOKENS)
-    right = layer(x[None].double(), positions)[0]
+    own = x[:TOKENS].double()
+    right = dict(enumerate(layer(own[None], start + torch.arange(TOKENS))[0]))
+    exact = Weights.of(layer), right_cache(layer, x.double(), start)
+    for n in (length - 1 for length in longer):
+        past = (column[: n + 1] for column in exact[1])
+        right[n] = plain_step(exact[0], x[n].double(), start + n, *past)
     worst = torch.zeros((), dtype=torch.float64)
-    for n in range(TOKENS):
+    for n, output in right.items():
         orders = torch.arange(n + 1), torch.randperm(n + 1, generator=generator)
         for order in orders:
             rows = tuple(column[order] for column in cached)
             found = _output_of(attend, weights, x[n], start + n, rows)
-            worst = torch.maximum(worst, (found.double() - right[n]).abs().max())
-    over = worst / error_bound(layer, x, dtype)
-    return float(over) if over.isfinite() else float("inf")
+            off = (found.double() - output).abs().max() / error_bound(
+                layer, x[: max(n + 1, TOKENS)], dtype
+            )
+            worst = torch.maximum(worst, off)
+    return float(worst) if worst.isfinite() else float("inf")
 
 
 @torch.no_grad()
@@ -232,31 +257,43 @@ def step_cost(
     returns, where a view counts as the tensor that it is a view of, and
     ``"multiplications"`` the number of multiplications in matrix products, both over
     the number of cached tokens. ``"time"`` is the time over that of
-    :func:`plain_step`, the median of steps that alternate with plain ones.
+    :func:`plain_step`, the median of steps that alternate with plain ones. ``"error"``
+    is the largest error of all these steps, over :func:`error_bound`. Each step is that
+    of another token, from the last one back, with the whole cache.
     """
     generator = torch.Generator().manual_seed(seed)
-    weights = Weights.of(draw_layer(seed, torch.float32))
-    few = CACHED // 32
-    x = torch.randn(few, D_MODEL, generator=generator)
-    own = _stack(entry, weights, x, 0)
-    cached = tuple(column.repeat(CACHED // few, 1) for column in own)
-    latents = torch.randn(CACHED, LATENT, generator=generator)
-    keys = torch.randn(CACHED, ROTARY, generator=generator)
-    step = lambda: _output_of(attend, weights, x[-1], few - 1, cached)  # noqa: E731
+    layer = draw_layer(seed, torch.float32)
+    weights = Weights.of(layer)
+    x = torch.randn(CACHED, D_MODEL, generator=generator)
+    cached = _stack(entry, weights, x, 0)
+    latents, keys = right_cache(layer, x, 0)
+    newest = [(n, x[n].clone()) for n in reversed(range(CACHED))]
+    outputs: list[Tensor] = []
+
+    def step() -> None:
+        n, own = newest[len(outputs)]
+        outputs.append(_output_of(attend, weights, own, n, cached))
+
     step()
     with Recorder() as recorder:
         step()
     seconds = alternate(
         {"step": step},
-        lambda: plain_step(weights, x[-1], few - 1, latents, keys),
+        lambda: plain_step(weights, x[-1], CACHED - 1, latents, keys),
         device=torch.device("cpu"),
         repeats=REPEATS,
         warm_up=1,
     )["step"]
+    right = [
+        plain_step(weights, own, n, latents, keys) for n, own in newest[: len(outputs)]
+    ]
+    off = (torch.stack(outputs) - torch.stack(right)).abs().max()
+    over = off / error_bound(layer.double(), x, torch.float32)
     return {
         "largest": recorder.largest / x.element_size() / CACHED,
         "multiplications": recorder.multiplications / CACHED,
         "time": float(np.median(seconds[:, 0] / seconds[:, 1])),
+        "error": float(over) if over.isfinite() else float("inf"),
     }
 
 
@@ -348,6 +385,7 @@ def measure(
         for name, dtype in (("float64", torch.float64), ("float32", torch.float32))
     }
     cost = step_cost(entry, attend, seed=seed)
+    errors["error, float32"] = max(errors["error, float32"], cost["error"])
     return {
         **errors,
         "cached": float(sum(vector.numel() for vector in token)),

@@ -44,13 +44,13 @@ TESTED = 256
 """Pictures of each size in a test."""
 
 UNIQUE = "no two tokens share a position"
-LARGEST = "the largest coordinate is 1 below the sum of the longest sides"
+LARGEST = "the largest coordinate is 1 less than the sum of all longest sides"
 START = "a segment begins 1 beyond all coordinates before it, on every axis"
 TEXT = "the words of a text are 1 apart on every axis"
 NEIGHBORS = "neighbors in a picture are 1 apart on their axis, and on no other"
 EXCHANGE = "exchanging rows and columns exchanges their coordinates"
 CONDITIONS = (UNIQUE, LARGEST, START, TEXT, NEIGHBORS, EXCHANGE)
-"""Conditions on positions; the longest side of a text is its number of words."""
+"""Conditions on positions; sides are in tokens, a text has one, its number of words."""
 
 Segment = int | tuple[int, int, int]
 Number = Callable[[Sequence[Segment], int], Any]
@@ -357,7 +357,7 @@ PROJECT = Project(
     name="patches",
     title="Project: number the patches of a picture",
     part="Several axes",
-    minutes=90,
+    minutes=60,
     uses=("multi-axis-rope-1", "multi-axis-rope-2", "multi-axis-rope-3"),
     answers=("number", "assign"),
     measure=measure,

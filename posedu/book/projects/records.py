@@ -118,7 +118,9 @@ class Report(SavedTable):
         return bool(self.reached) and all(self.reached)
 
     def caption(self) -> str:
-        """Return with how many seeds the goals are reached, and the goals."""
+        """Return with how many of the seeds the goals are reached, and the goals."""
+        if not self.seeds:
+            return f"○ {self.project}: open, nothing measured"
         sign = "✓" if self.is_reached() else "✗"
         return (
             f"{sign} {self.project}: goals reached with {sum(self.reached)} of "

@@ -26,6 +26,7 @@ from posedu.torch.stickbreaking import break_stick_log, softplus
 
 RANKS, HEADS, D = 4, 2, 8
 LENGTHS = 240, 400
+SHORT = 40, 60  # so short that the bound of rounding is far below e^−20
 STATISTICS = "FoX error", "stick error", "merge error"
 GOALS = (
     *(Goal(name, most=1) for name in STATISTICS),
@@ -129,11 +130,13 @@ def measure(
     """Measure a learner's split, merges and the programs of a rank.
 
     "FoX error" and "stick error" are the largest errors, over their bounds, of outputs
-    and of gradients; "merge error" is that of the two merges. "bytes" are those that
-    the busiest rank sends, over the bytes of all keys and values. "work" is the number
-    of multiplications of the busiest rank, over that of exactly the causal pairs,
-    divided by the number of ranks. "largest tensor" is that of a rank, over the logits
-    of the largest share's queries with as many keys. "work of rank n" is for the plot.
+    and of gradients; "merge error" is that of the two merges, with the gradients of
+    values. The short text counts for the stick error alone. "bytes" are those that the
+    busiest rank sends, forward, over the bytes of all keys and values. "work" is the
+    number of multiplications of the busiest rank, over that of exactly the causal
+    pairs, divided by the number of ranks. "largest tensor" is that of a rank, over the
+    logits of the largest share's queries with as many keys. "work of rank n" is for the
+    plot.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(*LENGTHS, (5,), generator=generator).tolist()
@@ -160,6 +163,10 @@ def measure(
             found[name] = max(found[name], run.pop("error"))
             runs.append(run)
         _require_isolation(program, problems[0], shares, generator)
+    length = int(torch.randint(*SHORT, (), generator=generator))
+    short = draw(length, generator, size=4.0)
+    run = _run(sticks, short, require_shares(split(length, RANKS), length))
+    found["stick error"] = max(found["stick error"], run["error"])
     for name in ("bytes", "largest tensor"):
         found[name] = max(run[name] for run in runs)
     works = [max(run[f"work of rank {rank}"] for run in runs) for rank in range(RANKS)]
@@ -323,6 +330,7 @@ def _merge_error(merge: Merge, generator: torch.Generator) -> float:
     logits = 300 * torch.randn(3, 2, 5, 7, generator=generator, dtype=torch.float64)
     logits[0, :, 0] = logits[:2, :, 1] = -math.inf
     v = torch.randn(3, 2, 7, D, generator=generator, dtype=torch.float64)
+    v.requires_grad_()
     parts = []
     for z, values in zip(logits, v, strict=True):
         maximum = z.max(-1).values
@@ -341,8 +349,9 @@ def _merge_error(merge: Merge, generator: torch.Generator) -> float:
         if not torch.equal(found[0], z.max(-1).values):
             return math.inf
         output = found[2] / found[1][..., None]
-        error = error_over_bound(output, right, size, relative_error(0.0, 21))
-        worst = max(worst, error)
+        relative = relative_error(0.0, 21)
+        error = error_over_bound(output, right, size, relative)
+        worst = max(worst, error, _gradient_error(output, right, v, relative))
     return worst
 
 
@@ -351,6 +360,7 @@ def _stick_merge_error(merge: Merge, generator: torch.Generator) -> float:
     z = 2 * torch.randn(3, 2, 5, 7, generator=generator, dtype=torch.float64)
     z[0, :, 0] += 1000
     v = torch.randn(3, 2, 7, D, generator=generator, dtype=torch.float64)
+    v.requires_grad_()
     parts = []
     for logits, values in zip(z, v, strict=True):  # the oldest keys first
         spent = softplus(logits).flip(-1).cumsum(-1).flip(-1)
@@ -362,14 +372,27 @@ def _stick_merge_error(merge: Merge, generator: torch.Generator) -> float:
     right = -spent[..., 0], weights @ values
     sizes = right[0], weights @ values.abs()
     off = float(torch.finfo(torch.float64).eps * 22 * spent.max())
-    return max(
-        error_over_bound(*triple, relative_error(off, 21))
-        for found in (
-            _merged(merge, _merged(merge, near, middle), old),
-            _merged(merge, near, _merged(merge, middle, old)),
-        )
-        for triple in zip(found, right, sizes, strict=True)
+    relative = relative_error(off, 21)
+    worst = 0.0
+    for found in (
+        _merged(merge, _merged(merge, near, middle), old),
+        _merged(merge, near, _merged(merge, middle, old)),
+    ):
+        for triple in zip(found, right, sizes, strict=True):
+            worst = max(worst, error_over_bound(*triple, relative))
+        worst = max(worst, _gradient_error(found[1], right[1], v, relative))
+    return worst
+
+
+def _gradient_error(found: Tensor, right: Tensor, v: Tensor, relative: float) -> float:
+    """Return the error over its bound of the gradients of values of a sum of outputs.
+
+    The gradients are sums of weights, so they are their own sums of absolute values.
+    """
+    got, needed = (
+        torch.autograd.grad(t.sum(), v, retain_graph=True)[0] for t in (found, right)
     )
+    return error_over_bound(got, needed, needed, relative)
 
 
 def _merged(
@@ -387,6 +410,11 @@ def _merged(
         raise ValueError(
             f"a merge must return tensors of shapes {needed}, those that it is given; "
             f"got {[list(t.shape) for t in found]}"
+        )
+    if not found[-1].requires_grad:
+        raise ValueError(
+            "a merge's outputs have no gradient: leave out .detach(), torch.no_grad() "
+            "and NumPy"
         )
     return found
 
@@ -421,7 +449,7 @@ def plot(report: Report) -> Figure:
 
 PROJECT = Project(
     name="ring",
-    title="Ring attention with content-dependent positions",
+    title="Project: ring attention with content-dependent positions",
     part="Content-dependent positions",
     minutes=120,
     uses=("fox-3", "stickbreaking-5", "stickbreaking-6"),

@@ -899,6 +899,20 @@ class Unshown:
         raise RuntimeError
 
 
+@pytest.mark.parametrize(
+    ("array", "shown"),
+    [
+        ([1.0, 1.000001], "[1. , 1.000001]"),
+        ([0.5, 1.0 - 3e-9], "[0.5 , 0.999999997]"),
+        ([1 / 3, 1 + 1e-15], "[0.3333, 1. ]"),
+        ([1.0, np.inf], "[ 1., inf]"),
+        ([1, 2], "[1, 2]"),
+    ],
+)
+def test_numbers_that_are_nearly_whole_do_not_look_whole(array, shown):
+    assert values.show(np.array(array)) == shown
+
+
 def test_what_cannot_be_shown_gets_a_reply():
     endless = []
     endless.append(endless)
@@ -985,6 +999,11 @@ def test_a_float_is_refused_where_an_int_is_right(kind, shown):
     several = replace(COUNT, solution=lambda n: [n, n // 2])
     message = checker.verdict(several, lambda n: (n, kind(n // 2 * 1.0)))[1]
     assert re.match(expected, message), message
+
+
+def test_a_count_has_no_complement():
+    message = checker.verdict(COUNT, lambda n: 1 - n // 2)[1]
+    assert "complement" not in message
 
 
 def test_a_wrong_float_gets_the_reply_on_its_value():
@@ -1234,6 +1253,8 @@ HUNTED = replace(
     [
         (None, "returns None"),
         (3, r"returns 1 argument; the function takes \(n, m\)"),
+        (np.array([3, 1]), r"returns an ndarray; return a tuple, \(n, m\)\.$"),
+        (torch.tensor([3, 1]), r"returns a Tensor; return a tuple, \(n, m\)\.$"),
         ((-1, 0), r"^n = -1, m = 0 is not allowed: n must not be negative\.$"),
         (("a", 0), r"not allowed: an input is like 2, 0\.$"),
         ((2, 3), r"^For n = 2, m = 3 the function is right: it gives 4\.$"),
@@ -1248,6 +1269,18 @@ HUNTED = replace(
 def test_an_input_that_is_not_the_smallest_wrong_one_gets_a_reply(found, expected):
     status, message = checker.verdict(HUNTED, lambda: found)
     assert status == "wrong" and re.search(expected, message), message
+
+
+def test_an_array_of_whole_floats_serves_where_integers_are_meant():
+    for logits, status in (
+        ([[0.0, 0], [1, 0]], "correct"),
+        ([[0, 0], [0.5, 0]], "wrong"),
+    ):
+        found = (np.array(logits), 4)
+        assert checker.verdict(checker.find("cope-7"), lambda x=found: x)[0] == status
+    for strange in (np.inf, np.nan):
+        found = (np.full((2, 2), strange), 4)
+        assert checker.verdict(checker.find("cope-7"), lambda x=found: x)[0] == "wrong"
 
 
 def test_any_smallest_input_is_correct():

@@ -33,8 +33,8 @@ def test_few_tests_are_not_enough(label):
     assert measured["models identified"] < 0.7 * MODELS
 
 
-@pytest.mark.parametrize(("taken_for_none", "enough"), [(2, True), (3, False)])
-def test_a_kind_that_is_never_named_misses_the_goal(taken_for_none, enough):
+@pytest.mark.parametrize(("taken_for_none", "enough"), [(0, True), (1, False)])
+def test_one_model_that_is_taken_for_another_misses_the_goal(taken_for_none, enough):
     names = [kind for kind, _ in boxes(seed=5)]
     for _ in range(taken_for_none):
         names[names.index("partial-rope")] = "none"
@@ -49,7 +49,7 @@ def test_too_many_calls_miss_the_goal():
 
     def patient(model):
         name = next(answers)
-        for _ in range(41 if name == "none" else 1):
+        for _ in range(21 if name == "none" else 1):
             model(TEXT[:, :1])
         return name
 

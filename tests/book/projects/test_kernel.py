@@ -12,6 +12,7 @@ from posedu.book.projects.solutions.kernel import (
     attend_at_once,
     attend_with_empty_tiles,
     attend_without_correction,
+    attend_without_maximum,
     rotate,
 )
 from posedu.numpy.rotary import rope
@@ -67,6 +68,7 @@ def test_the_rotation_is_the_librarys():
     [
         (attend_with_empty_tiles, {"output error", "gradient error"}),
         (attend_without_correction, {"output error", "gradient error"}),
+        (attend_without_maximum, {"output error", "gradient error"}),
         (attend_at_once, {"scores", "largest tensor"}),
     ],
 )
@@ -83,6 +85,30 @@ def test_places_in_a_tile_are_not_those_in_the_text():
 
     found = kernel.measure(rotate, local, seed=5)
     assert EVERY - reached(found) == {"output error", "gradient error"}
+
+
+def test_the_maximum_is_needed_for_the_wave_alone(monkeypatch):
+    draw = kernel.draw_variants
+
+    def others(*args):
+        return [variant for variant in draw(*args) if variant.name != "wave"]
+
+    monkeypatch.setattr(kernel, "draw_variants", others)
+    assert reached(measured(attention=attend_without_maximum)) >= EVERY
+
+
+def test_the_logit_of_ones_own_key_is_no_maximum():
+    def shifted(q, k, v, score_mod, tile):
+        logits = (q * k).sum(-1) / math.sqrt(q.shape[-1])
+
+        def less(score, b, h, i, j):
+            own = score_mod(logits[:, :, i[:, 0], None], b, h, i, i)
+            return score_mod(score, b, h, i, j) - own
+
+        return attend_without_maximum(q, k, v, less, tile)
+
+    found = measured(attention=shifted)
+    assert EVERY - reached(found) >= {"output error", "gradient error"}
 
 
 def test_angles_in_float32_miss():
@@ -120,6 +146,10 @@ def _scalars(q, k, v, score_mod):
     return score_mod(q @ k.mT, 0, 0, 0, 0) @ v
 
 
+def _one_score(q, k, v, score_mod):
+    return score_mod(q.sum(), *torch.zeros(4, dtype=torch.int64)) + v
+
+
 def _misplaced(q, k, v, score_mod):
     heads = torch.arange(q.shape[1])
     at = torch.zeros(1, dtype=torch.int64)
@@ -133,6 +163,7 @@ def _misplaced(q, k, v, score_mod):
         ((lambda x, p: x.half(), attend), ValueError, r"must return torch\.float32"),
         ((rotate, lambda q, k, v, mod: q[:1]), ValueError, "attend must return shape"),
         ((rotate, _scalars), TypeError, "a tensor of integers as b, got 0"),
+        ((rotate, _one_score), ValueError, "needs a tile of scores, .* FlexAttention"),
         ((rotate, _misplaced), ValueError, "that broadcast to the score's shape"),
         ((rotate, _numpy), ValueError, "attend has no gradient"),
     ],

@@ -20,6 +20,7 @@ from posedu.book.projects.latent_attention import (
     measure,
     output_error,
     refuted,
+    step_cost,
 )
 from posedu.book.projects.solutions.latent_attention import (
     ANSWERS,
@@ -42,10 +43,11 @@ def missed(measured):
 def few_tokens(monkeypatch):
     monkeypatch.setattr(project, "CACHED", 1024)
     monkeypatch.setattr(project, "TOKENS", 6)
+    monkeypatch.setattr(project, "LONGEST", 100)
     monkeypatch.setattr(project, "REPEATS", 1)
 
 
-def test_the_reference_solution_reaches_the_goals():
+def test_the_reference_solution_reaches_the_goals(few_tokens):
     measured = measure(*ANSWERS, seed=2**31 - 1)
     assert not missed(measured)
     again = measure(*ANSWERS, seed=2**31 - 1)
@@ -59,12 +61,59 @@ def test_the_reference_solution_reaches_the_goals():
         ("full-cache", {"cached", "largest tensor", "refuted"}),
     ],
 )
-def test_what_does_not_suffice_misses_these_goals(label, expected):
+def test_what_does_not_suffice_misses_these_goals(few_tokens, label, expected):
     assert missed(measure(*INSUFFICIENT[label], seed=11)) == expected
 
 
 def test_the_plain_step_is_the_definition(few_tokens):
     assert output_error(entry, attend_plainly, seed=3, dtype=torch.float64) < 0.1
+
+
+def test_the_cache_of_the_plain_step_is_right(few_tokens):
+    layer = draw_layer(seed=4)
+    x = torch.randn(3, 256, generator=torch.Generator().manual_seed(1)).double()
+    latents, keys = project.right_cache(layer, x, 70)
+    found = [entry(Weights.of(layer), row, 70 + n) for n, row in enumerate(x)]
+    torch.testing.assert_close(latents, torch.stack([row[0] for row in found]))
+    torch.testing.assert_close(keys, torch.stack([row[1] for row in found]))
+
+
+def no_step_when_timed(weights, x, position, cached):
+    if len(cached[0]) == project.CACHED:
+        return x
+    return attend_plainly(weights, x, position, cached)
+
+
+def last_rows_of_many(weights, x, position, cached):
+    if len(cached[0]) >= 4000:
+        cached = [column[-500:] for column in cached]
+    return attend_plainly(weights, x, position, cached)
+
+
+@pytest.mark.parametrize("cheat", [no_step_when_timed, last_rows_of_many])
+def test_the_outputs_of_the_timed_steps_are_compared(cheat):
+    assert step_cost(entry, cheat, seed=2)["error"] > 10
+
+
+def test_an_output_that_is_kept_is_of_no_use(few_tokens):
+    kept = []
+
+    def forgetful(weights, x, position, cached):
+        if len(cached[0]) < project.CACHED or not kept:
+            kept.append(attend(weights, x, position, cached))
+        return kept[-1]
+
+    assert "error, float32" in missed(measure(entry, forgetful, counterexample, seed=2))
+
+
+def test_a_cache_of_some_hundred_rows_is_compared():
+    def cut(weights, x, position, cached):
+        return attend(weights, x, position, [column[-300:] for column in cached])
+
+    found = [
+        output_error(entry, cut, seed=seed, dtype=torch.float32) for seed in range(3)
+    ]
+    assert min(found) > 10
 
 
 def head_by_head(weights, x, position, cached):
@@ -136,7 +185,7 @@ def test_what_is_stored_elsewhere_is_of_no_use(few_tokens):
         return (torch.zeros_like(stored[-1][0]),)
 
     def informed(weights, x, position, cached):
-        rows = stored[-project.TOKENS :][: len(cached[0])]
+        rows = stored[-len(cached[0]) :]
         columns = tuple(map(torch.stack, zip(*rows, strict=True)))
         return attend(weights, x, position, columns)
 

@@ -72,7 +72,9 @@ def test_one_missed_seed_is_enough_to_miss():
 
 
 def test_an_answer_that_is_not_written_is_open(toy, capsys):
-    assert hand_in("toy", unwritten).seeds == []
+    report = hand_in("toy", unwritten)
+    assert report.seeds == []
+    assert report.caption() == "○ toy: open, nothing measured"
     assert "open, not answered yet" in capsys.readouterr().out
 
 

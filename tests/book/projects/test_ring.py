@@ -7,6 +7,7 @@ import torch
 
 from posedu.book.projects import ring
 from posedu.book.projects.exchange import in_processes, replay, simulate
+from posedu.book.projects.solutions import ring as solution
 from posedu.book.projects.solutions.ring import (
     ANSWERS,
     contiguous,
@@ -23,6 +24,19 @@ from posedu.torch.stickbreaking import stick_breaking_tiles
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(ring, "LENGTHS", (80, 100))
+
+
+@pytest.mark.parametrize("seed", [7, 8, 9])
+@pytest.mark.parametrize(("threshold", "enough"), [(20.0, False), (40.0, True)])
+def test_an_error_of_e_to_the_minus_20_in_a_softplus_misses(
+    monkeypatch, seed, threshold, enough
+):
+    def thresholded(z):
+        return torch.nn.functional.softplus(z, threshold=threshold)
+
+    monkeypatch.setattr(solution, "softplus", thresholded)
+    error = ring.measure(*ANSWERS, seed=seed)["stick error"]
+    assert error < 0.01 if enough else error > 2
 
 
 def measured(**changed):
@@ -76,6 +90,14 @@ def test_a_merge_of_empty_sets_that_gives_nan_misses():
 def test_sticks_in_the_wrong_order_miss():
     found = measured(merge_sticks=lambda one, other: merge_sticks(other, one))
     assert reached(found) == EVERY - {"merge error"}
+
+
+def test_a_merge_with_a_wrong_gradient_of_values_misses():
+    def older_detached(nearer, older):
+        return merge_sticks(nearer, tuple(t.detach() for t in older))
+
+    found = measured(merge_sticks=older_detached)
+    assert found["merge error"] > 1
 
 
 def test_neighbors_are_an_unbalanced_split():
@@ -147,6 +169,8 @@ def test_a_shared_variable_is_noticed():
             ValueError,
             "of shapes",
         ),
+        ({"merge": torch.no_grad()(merge)}, ValueError, "have no gradient"),
+        ({"merge_sticks": torch.no_grad()(merge_sticks)}, ValueError, "no gradient"),
         ({"fox_rank": lambda *given: given[2]}, TypeError, "generator function"),
     ],
 )

@@ -15,7 +15,7 @@ class ProjectSolutions(SphinxDirective):
     """Directive ``{project-solutions}``: goals, rubric and solution of each project."""
 
     def run(self):
-        """Return a section for each project, in the order of the book's parts."""
+        """Return a section for each project, in alphabetical order."""
         return [
             node
             for name in projects()

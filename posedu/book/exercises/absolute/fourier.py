@@ -311,6 +311,18 @@ Angles have the shape `[tokens, pairs]`.
                 put=lambda members: np.stack(members).reshape(members[0].shape[0], -1)
             ),
         ),
+        Misconception(
+            "Divided by 2π",
+            "A frequency in turns counts waves: one turn is 2π radians.",
+            _features(angle=lambda x, b, factor: x @ b.T / factor),
+        ),
+        Misconception(
+            "Degrees",
+            "`np.cos` takes radians: a full turn is 2π, not 360.",
+            _features(
+                angle=lambda x, b, factor: (x @ b.T) * (factor if factor == 1 else 360)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -461,6 +473,33 @@ How many pairs of positions are there?
             "are as many offsets as pairs.",
             _frequencies_needed(terms=lambda n: 2 * (n - 1)),
         ),
+        Misconception(
+            "Logarithm of the inverse",
+            "The bound falls with m, so m is positive. Which of the two numbers is divided by the other in the logarithm?",
+            _frequencies_needed(factor=-2),
+        ),
+        Misconception(
+            "Rounded to the nearest number",
+            "With one frequency fewer than needed the bound is above delta, however little is missing.",
+            _frequencies_needed(whole=round),
+        ),
+        Misconception(
+            "δ forgotten",
+            "A smaller `delta` needs more frequencies.",
+            lambda n, eps, delta: frequencies_needed(n, eps, 1),
+        ),
+        Misconception(
+            "Independence assumed",
+            "The errors at different offsets are not independent. The sum of their probabilities is a bound whether they are or not.",
+            lambda n, eps, delta: math.ceil(
+                2 / eps**2 * math.log(2 / (1 - (1 - delta) ** (2 / (n * (n - 1)))))
+            ),
+        ),
+        Misconception(
+            "2n − 1 offsets",
+            "On a grid there are so many offsets, with both signs. For any positions there are as many as pairs.",
+            _frequencies_needed(terms=lambda n: 2 * (2 * n - 1)),
+        ),
     ),
     properties=(
         Property(
@@ -531,6 +570,13 @@ def _parameters(tokens, groups, axes, pairs, width, own):
 
 def _tanh(z):
     return gelu(z, approximate="tanh")
+
+
+def _mean_of_groups(x, w_r, w_1, b_1, w_2, b_2):
+    angle = x @ w_r.T
+    r = torch.cat((angle.cos(), angle.sin()), -1) / (2 * len(w_r)) ** 0.5
+    mean = r.mean(1, keepdim=True).expand_as(r)
+    return (gelu(mean @ w_1.T + b_1) @ w_2.T + b_2).flatten(1)
 
 
 ENCODE = Exercise(
@@ -651,6 +697,33 @@ Return the encoded groups of a token side by side, `[tokens, groups * own]`.
             lambda x, w_r, w_1, b_1, w_2, b_2: encode(
                 x[:, :1].expand_as(x), w_r, w_1, b_1, w_2, b_2
             ),
+        ),
+        Misconception(
+            "Sigmoid approximation of GELU",
+            "z σ(1.702 z) is an approximation. The exact GELU is asked for.",
+            _encode(act=lambda z: z * torch.sigmoid(1.702 * z)),
+        ),
+        Misconception(
+            "Root of all groups' features",
+            "Each group is divided by the root of the number of its own features.",
+            lambda x, w_r, w_1, *rest: encode(x, w_r, w_1 / x.shape[1] ** 0.5, *rest),
+        ),
+        Misconception(
+            "Divided by the root of the width",
+            "The features are divided by the root of their own number, not of that of the hidden layer.",
+            lambda x, w_r, w_1, *rest: encode(
+                x, w_r, w_1 * (2 * len(w_r) / len(w_1)) ** 0.5, *rest
+            ),
+        ),
+        Misconception(
+            "Multiplied by the root",
+            "Divide by the root, so that the squares of a group's features add up to one half.",
+            _encode(size=lambda m: 1 / (2 * m)),
+        ),
+        Misconception(
+            "Mean of the groups first",
+            "Each group goes through the network by itself.",
+            _mean_of_groups,
         ),
     ),
     properties=(
@@ -794,6 +867,11 @@ With `train_features` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cd
                 y.mean() + ridge_regression(f, y - y.mean(), g, ridge)
             ),
         ),
+        Misconception(
+            "Kernel-weighted mean with a ridge",
+            "The ridge belongs to the linear system of least squares, not to the sum of the weights of a mean.",
+            lambda f, y, g, ridge: (g @ f.T @ y) / ((g @ f.T).sum(1) + ridge),
+        ),
     ),
     properties=(
         Property(
@@ -825,7 +903,7 @@ def is_relative(a):
     """Return whether the inner product of A γ(x) and A γ(y) depends on x − y alone.
 
     γ(x) are the Fourier features of a position x in the half layout; ``a`` is the
-    square matrix A.
+    matrix A, [rows, 2 * pairs].
     """
     gram = a.T @ a
     m = len(gram) // 2
@@ -834,6 +912,35 @@ def is_relative(a):
         np.allclose(gram, np.diag(diagonal), rtol=0, atol=1e-9)
         and np.allclose(diagonal[:m], diagonal[m:], rtol=0, atol=1e-9)
     )
+
+
+def _agree(x, y, absolute=1e-9, relative=0.0):
+    return bool(np.allclose(x, y, rtol=relative, atol=absolute))
+
+
+def _of_blocks(rule):
+    """Make a wrong answer (a function) to the exercise ``is_relative``.
+
+    The exercise asks whether a layer keeps the features' inner products relative. The
+    wrong answer is ``rule(cosines, sines, mixed)``, of three blocks of AᵀA: products of
+    cosines' columns, of sines' columns, and of the ones with the others.
+    """
+
+    def answer(a):
+        gram, m = a.T @ a, a.shape[1] // 2
+        return bool(rule(gram[:m, :m], gram[m:, m:], gram[:m, m:]))
+
+    return answer
+
+
+def _is_relative_within(absolute, relative=0.0):
+    def answer(a):
+        gram = a.T @ a
+        first, second = np.split(np.diag(gram), 2)
+        needed = (gram, np.diag(np.diag(gram))), (first, second)
+        return all(_agree(x, y, absolute, relative) for x, y in needed)
+
+    return answer
 
 
 def _has_pairs(gram):
@@ -850,6 +957,10 @@ def _rotation(angle):
 
 _QR = np.linalg.qr(draw(4, 4))[0]
 
+_CROSSED = np.array(  # only the columns of the cosines are not orthogonal
+    [[1.0, 2, 0, 0], [2, 1, 0, 0], [0, 0, 1, -2], [0, 0, 2, 1]]
+)
+
 IS_RELATIVE = Exercise(
     name="fourier-6",
     title="Linear layers that stay relative",
@@ -860,7 +971,7 @@ IS_RELATIVE = Exercise(
 Positions are on a line, and the frequencies are positive and all different.
 The features $\gamma(x)$, in the half layout, go through a linear layer `a`, `[rows, 2 * pairs]`.
 Is $(A\, \gamma(x))^\top (A\, \gamma(y))$ a function of $x - y$ alone?
-Return `True` or `False`, and ignore absolute differences below $10^{-9}$.
+Return `True` or `False`, and ignore absolute differences below $10^{-9}$ between entries of $A^\top A$.
 Try it with random positions before you decide: shift them and look whether the products change.
 """,
     hint=r"""
@@ -884,6 +995,7 @@ For which entries of it do the products change under a shift of all positions?
         (np.zeros((3, 2)),),
         (draw(3, 4),),
         (np.kron(np.eye(2), [[1.0, 0.5], [0.5, 1.0]]),),
+        (_CROSSED,),
         (np.diag([1.0, 1.0 + 1e-6]),),
         (np.diag([1.0, 1.0 + 3e-9]),),
         (np.array([[1.0, 3e-9], [0.0, 1.0]]),),
@@ -908,13 +1020,13 @@ For which entries of it do the products change under a shift of all positions?
             "Only orthogonal layers accepted",
             "Your answer assumes that A must be orthogonal. A weight for each pair "
             "keeps it, too.",
-            lambda a: bool(np.allclose(a.T @ a, np.eye(a.shape[1]))),
+            lambda a: _agree(a.T @ a, np.eye(a.shape[1])),
         ),
         Misconception(
             "Only multiples of orthogonal layers accepted",
             "Your answer assumes one factor for all pairs. Each pair may have a "
             "weight of its own.",
-            lambda a: bool(np.allclose(a.T @ a, (a.T @ a)[0, 0] * np.eye(a.shape[1]))),
+            lambda a: _agree(a.T @ a, (a.T @ a)[0, 0] * np.eye(a.shape[1])),
         ),
         Misconception(
             "Every diagonal A accepted, no other",
@@ -937,14 +1049,12 @@ For which entries of it do the products change under a shift of all positions?
         Misconception(
             "Any orthogonal columns accepted",
             "The columns of the two members of a pair must also have the same length.",
-            lambda a: bool(np.allclose(a.T @ a, np.diag(np.diag(a.T @ a)))),
+            lambda a: _agree(a.T @ a, np.diag(np.diag(a.T @ a))),
         ),
         Misconception(
             "Any columns of the same length in each pair accepted",
             "The columns must also be orthogonal to each other and to all others.",
-            lambda a: bool(
-                np.allclose(*np.split(np.diag(a.T @ a), 2)) if a.size else True
-            ),
+            lambda a: _agree(*np.split(np.diag(a.T @ a), 2)),
         ),
         Misconception(
             "Members of a pair taken to be neighbors",
@@ -984,6 +1094,33 @@ For which entries of it do the products change under a shift of all positions?
                     (a.T @ a)[a.shape[1] // 2 :, a.shape[1] // 2 :],
                 )
             ),
+        ),
+        Misconception(
+            "Tolerance too wide",
+            "The tolerance 10⁻⁹ is absolute, and yours is far larger.",
+            _is_relative_within(1e-3),
+        ),
+        Misconception(
+            "Relative tolerance",
+            "The tolerance 10⁻⁹ is absolute. `np.allclose` also accepts relative differences up to 10⁻⁵, unless `rtol=0`.",
+            _is_relative_within(1e-8, 1e-5),
+        ),
+        Misconception(
+            "Tolerance a little too wide",
+            "The tolerance is 10⁻⁹, absolutely. Yours accepts 6 · 10⁻⁹.",
+            _is_relative_within(1e-8),
+        ),
+        Misconception(
+            "Products of different pairs ignored",
+            "A product of columns of two different pairs is not relative either: their frequencies differ.",
+            _of_blocks(
+                lambda c, s, x: _agree(np.diag(c), np.diag(s)) and _agree(np.diag(x), 0)
+            ),
+        ),
+        Misconception(
+            "Blocks between pairs accepted",
+            "Your condition is that of equal frequencies. The blocks between pairs of different frequencies must vanish.",
+            _of_blocks(lambda c, s, x: _agree(c, s) and _agree(x, -x.T)),
         ),
     ),
     properties=(

@@ -632,6 +632,11 @@ Then use `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
                 + (1 - p + sp.floor(p)) * u[sp.floor(p) % len(u)]
             ),
         ),
+        Misconception(
+            "Position clamped one too early",
+            "Columns count from 0. Which position has the last of `len(u)` columns?",
+            lambda u, p: interpolate(u[:-1], p),
+        ),
     ),
     explanation=r"""
 The position is first limited to the last column, then its two neighbors are mixed: the fraction $p - \lfloor p \rfloor$ is the weight of the upper column, and the rest, $1 - p + \lfloor p \rfloor$, that of the lower.
@@ -1034,6 +1039,11 @@ def _counted_marks(marked):
     return np.cumsum(marked[::-1])[::-1]
 
 
+def _exponentials_added(marked, k, sharp):
+    e = np.exp(sharp * (_counted_marks(marked) == k)) + np.exp(sharp * marked)
+    return e / e.sum()
+
+
 KTH_LAST = Exercise(
     name="cope-5",
     title="The k-th last mark",
@@ -1207,6 +1217,18 @@ The positions are whole numbers: sums of marks from the end.
                 _counted_marks(marked) == k, marked / sharp, sharp
             ),
         ),
+        Misconception(
+            "Unmarked keys with −sharp",
+            "The content logit of unmarked keys is 0.",
+            lambda marked, k, sharp: _pick(
+                _counted_marks(marked) == k, np.where(marked, 1, -1), sharp
+            ),
+        ),
+        Misconception(
+            "Exponentials added",
+            "Logits are added before the exponential is taken.",
+            _exponentials_added,
+        ),
     ),
     properties=(
         Property(
@@ -1293,6 +1315,11 @@ def _last_slope_beyond(gates, u, j):
     if gates[j:].sum() > len(u) - 1:
         gradient[j:] = u[-1] - u[-2]
     return gradient
+
+
+def _slope_beside(gates, u, j):
+    is_inside = gates[j:].sum() < len(u) - 1
+    return _by_slope(_slope_to_the_right)(gates, u, j) * is_inside
 
 
 GRADIENT = Exercise(
@@ -1409,6 +1436,27 @@ In the fourth case the gates are ½, ¼, ¼, 1 and 0.
             lambda gates, u, j: gate_gradient(
                 gates.flip(0), u, len(gates) - 1 - j
             ).flip(0),
+        ),
+        Misconception(
+            "Slope beside the whole position",
+            "Your slope is that just above a whole position. At the position itself floor and ceiling are the same column: what does autograd give for the code?",
+            _slope_beside,
+        ),
+        Misconception(
+            "Query's own gate left out",
+            "The sum runs from key j up to the query, which has a gate for itself.",
+            lambda gates, u, j: torch.cat(
+                (gate_gradient(gates[:-1], u, j), gates[:1] * 0)
+            ),
+        ),
+        Misconception(
+            "Sigmoid taken of the gates",
+            "`gates` are gates already, not their logits.",
+            lambda gates, u, j: (
+                gate_gradient(gates.sigmoid(), u, j)
+                * gates.sigmoid()
+                * (1 - gates.sigmoid())
+            ),
         ),
     ),
     level="optional",

@@ -125,6 +125,26 @@ In which direction from there is the row of the next key?
             "A relative vector belongs to the difference of both positions.",
             lambda i, j, k: min(2 * k, j),
         ),
+        Misconception(
+            "Limits of ±(k − 1)",
+            "The largest offset with a row of its own is k, not k − 1.",
+            lambda i, j, k: k + max(1 - k, min(k - 1, j - i)),
+        ),
+        Misconception(
+            "Row clipped to k",
+            "The rows go from 0 to 2k. The upper limit is 2k.",
+            lambda i, j, k: max(0, min(k, j - i + k)),
+        ),
+        Misconception(
+            "Last row never read",
+            "2k + 1 rows counted from 0 end with row 2k.",
+            lambda i, j, k: max(0, min(2 * k - 1, j - i + k)),
+        ),
+        Misconception(
+            "Far future with the row of the far past",
+            "Keys far after the query have a row of their own, the last.",
+            lambda i, j, k: k + j - i if abs(j - i) <= k else 0,
+        ),
     ),
     properties=(
         Property(
@@ -161,7 +181,7 @@ GAUGE = Exercise(
     minutes=8,
     lines=1,
     statement=r"""
-`w` is the key table `[k + 1, d]` of a decoder: the vectors of the offsets $k, \dots, 1, 0$ in this order, and keys beyond $k$ get the first row.
+`w`, a SymPy matrix, is the key table `[k + 1, d]` of a decoder: the vectors of the offsets $k, \dots, 1, 0$ in this order, and keys beyond $k$ get the first row.
 Which table of the offsets $k - 1, \dots, 0$ gives the same weights if keys beyond it get *nothing*?
 """,
     hint=r"""
@@ -227,6 +247,11 @@ What must the farthest row become?
             "Rows divided",
             "The softmax ignores a number that is *added* to a row of logits.",
             lambda w: sp.Matrix(w.rows - 1, w.cols, lambda r, c: w[r + 1, c] / w[0, c]),
+        ),
+        Misconception(
+            "Second row moved to 0",
+            "The row that must become 0 is that of the far keys, the first.",
+            lambda w: w[1:, :] - sp.ones(w.rows - 1, 1) * w[1, :],
         ),
     ),
     properties=(
@@ -351,6 +376,33 @@ What stands above the diagonal then?
             "Both sides of the diagonal filled",
             "A decoder's table has no offsets below 0.",
             lambda t: by_key(t) + np.tril(by_key(t), -1).T,
+        ),
+        Misconception(
+            "Later keys masked",
+            "Above the diagonal 0 is asked for. The −∞ is the work of the mask, which comes later.",
+            lambda t: np.where(np.tri(len(t), dtype=bool), by_key(t), -np.inf),
+        ),
+        Misconception(
+            "Wrong triangle",
+            "Keys up to the query are on the diagonal and *below* it.",
+            lambda t: np.triu(_skewed(_front(t), 1)),
+        ),
+        Misconception(
+            "Offsets one too small",
+            "Column c is the offset L − 1 − c. Which column is offset 0?",
+            lambda t: by_key(np.roll(t, 1, axis=1)),
+        ),
+        Misconception(
+            "Rows rolled by i",
+            "Query 0 needs its last column, offset 0, at key 0, so its row is moved already, and the last query's is not.",
+            lambda t: np.stack([np.roll(r, i) for i, r in enumerate(t)]),
+        ),
+        Misconception(
+            "Query taken from the key",
+            "The products of query i are in row i, for every key.",
+            lambda t: np.tril(
+                np.stack([np.diag(np.roll(t, i + 1, axis=1)) for i in range(len(t))])
+            ),
         ),
     ),
     properties=(
@@ -495,6 +547,28 @@ What do you multiply the sums by?
             "A negative index reads the table from its end. Clip first.",
             _with_rows(lambda i, j, k, n: (k + j - i) % (2 * k + 1)),
         ),
+        Misconception(
+            "Offset in place of its row",
+            "A negative index reads the table from its end. Row 0 is the farthest past.",
+            _with_rows(lambda i, j, k, n: _clip(j - i, k)),
+        ),
+        Misconception(
+            "k taken for the table's length",
+            "The table has 2k + 1 rows, so k is half of its length, rounded down.",
+            _with_rows(lambda i, j, k, n: _clip(j - i, 2 * k)),
+        ),
+        Misconception(
+            "Softmax taken again",
+            "`weights` are weights already: their rows sum to 1.",
+            lambda weights, table: relative_values(
+                np.exp(weights) / np.exp(weights).sum(1, keepdims=True), table
+            ),
+        ),
+        Misconception(
+            "Later keys with the query's own vector",
+            "The table has rows for keys after the query as well.",
+            _with_rows(lambda i, j, k, n: k - min(k, max(0, i - j))),
+        ),
     ),
     properties=(
         Property(
@@ -573,6 +647,17 @@ def _with_distance(change, near=lambda t, length: (t >= 0) & (t < length)):
 
 def _same(t, length):
     return t
+
+
+def _masked(x, weight, basis, hidden):
+    mask = hidden(_distances(len(x)), basis.shape[1])
+    return relative_logits(x, weight, basis).masked_fill(mask, -math.inf)
+
+
+def _tokens_and_heads_mixed(x, weight, basis):
+    t = _distances(len(x))
+    r = (x @ weight.T).reshape(-1, len(x), len(basis))
+    return _gathered_logits(r, basis, t, (t >= 0) & (t < basis.shape[1]))
 
 
 LOGITS = Exercise(
@@ -678,6 +763,54 @@ Take a product with the whole basis, then `gather` along the last axis.
                 lambda t, length: t - 1, lambda t, length: (t > 0) & (t <= length)
             ),
         ),
+        Misconception(
+            "Keys without a term masked",
+            "Logits of later and of far keys are 0 here. The −∞ for later keys is the work of the mask.",
+            lambda x, weight, basis: _masked(
+                x, weight, basis, lambda t, length: (t < 0) | (t >= length)
+            ),
+        ),
+        Misconception(
+            "Later keys masked",
+            "The relative logit of a later key is 0. The −∞ is the work of the mask.",
+            lambda x, weight, basis: _masked(x, weight, basis, lambda t, length: t < 0),
+        ),
+        Misconception(
+            "Last distance dropped",
+            "The distance table_length − 1 has a column, the last.",
+            _with_distance(_same, lambda t, length: (t >= 0) & (t < length - 1)),
+        ),
+        Misconception(
+            "Distance modulo the table's length",
+            "From distance `table_length` on the logit is 0. The table does not begin again.",
+            _with_distance(lambda t, length: t % length, lambda t, length: t >= 0),
+        ),
+        Misconception(
+            "Distance without a sign, modulo the table's length",
+            "Later keys and far keys have the logit 0.",
+            _with_distance(
+                lambda t, length: t.abs() % length, lambda t, length: t == t
+            ),
+        ),
+        Misconception(
+            "Tokens and heads mixed",
+            "A reshape to [heads, L, d_rel] takes the numbers of several tokens for one head. Split the last axis first, then move the axis of the heads.",
+            _tokens_and_heads_mixed,
+        ),
+        Misconception(
+            "Weight reshaped, not transposed",
+            "A reshape keeps the order of the numbers. `weight` must be transposed.",
+            lambda x, weight, basis: relative_logits(
+                x, weight.reshape(weight.T.shape).T, basis
+            ),
+        ),
+        Misconception(
+            "Basis reshaped, not transposed",
+            "A reshape keeps the order of the numbers, so it does not exchange the axes of the basis.",
+            lambda x, weight, basis: relative_logits(
+                x, weight, basis.T.reshape(basis.shape)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -732,6 +865,29 @@ def _relay(at=lambda k: k - 1, back=None, causal=True, power=np.linalg.matrix_po
     return answer
 
 
+def _exponentials(tokens, k, logit, raised=np.equal):
+    i, j = np.indices((tokens, tokens))
+    return np.tril(np.exp(np.where(raised(i - j, k - 1), logit, 0.0)))
+
+
+def _straight_path(tokens, k, layers, logit):
+    e = _exponentials(tokens, k, logit)
+    rows = tokens - 1 - (k - 1) * np.arange(layers)
+    return float((e / e.sum(1, keepdims=True))[rows, rows - k + 1].prod())
+
+
+def _softmax_over_queries(tokens, k, layers, logit):
+    e = _exponentials(tokens, k, logit)
+    power = np.linalg.matrix_power(e / e.sum(0), layers)
+    return float(power[-1, -1 - layers * (k - 1)])
+
+
+def _far_offsets_raised(tokens, k, layers, logit):
+    e = _exponentials(tokens, k, logit, np.greater_equal)
+    power = np.linalg.matrix_power(e / e.sum(1, keepdims=True), layers)
+    return float(power[-1, -1 - layers * (k - 1)])
+
+
 RELAY = Exercise(
     name="relative-vectors-6",
     title="Relays",
@@ -740,7 +896,7 @@ RELAY = Exercise(
     lines=4,
     statement=r"""
 Each of `layers` layers of a decoder has the logit `logit` at the offset $k - 1$, the last that has a row of its own, and 0 elsewhere.
-Each layer passes on its attention output.
+Each layer passes on its attention output alone, without a residual.
 After $l$ = `layers` layers, which share does the last of `tokens` tokens hold of the token $l (k - 1)$ positions before it?
 With 100 tokens, $k = 5$ and 4 layers, is it more than half for a logit of 5? Of 10?
 """,
@@ -826,6 +982,61 @@ What do two layers give?
                     layers,
                 )[-1, -1 - layers * (k - 1)]
             ),
+        ),
+        Misconception(
+            "Only the straight path",
+            "Other paths lead to the same token: multiply whole matrices.",
+            _straight_path,
+        ),
+        Misconception(
+            "Residual added",
+            "Each layer passes on its attention output alone.",
+            _relay(power=lambda w, n: np.linalg.matrix_power(w + np.eye(len(w)), n)),
+        ),
+        Misconception(
+            "Element-wise power",
+            "`**` takes the power of each entry. Layers are multiplied as matrices.",
+            _relay(power=lambda w, n: w**n),
+        ),
+        Misconception(
+            "Weights multiplied by the number of layers",
+            "Each layer reads the outputs of the layer below, which are mixtures already.",
+            _relay(power=lambda w, n: n * w),
+        ),
+        Misconception(
+            "One layer too few",
+            "With one layer the power is 1: the weights themselves.",
+            _relay(power=lambda w, n: np.linalg.matrix_power(w, n - 1)),
+        ),
+        Misconception(
+            "Softmax over the queries",
+            "The weights of one query sum to 1, over its keys.",
+            _softmax_over_queries,
+        ),
+        Misconception(
+            "Largest share",
+            "The share of one token is asked for, whether it is the largest or not.",
+            lambda tokens, k, layers, logit: max(
+                _relay(back=lambda k, layers, b=b: b)(tokens, k, layers, logit)
+                for b in range(tokens)
+            ),
+        ),
+        Misconception(
+            "One key too many, and one path",
+            "The raised key is one of the `tokens` keys, so the others are one fewer. And other paths lead to the same token.",
+            lambda tokens, k, layers, logit: (
+                (math.exp(logit) / (math.exp(logit) + tokens)) ** layers
+            ),
+        ),
+        Misconception(
+            "Position one too near",
+            "The last token is at index −1, and 0 steps before itself.",
+            _relay(back=lambda k, layers: layers * (k - 1) - 1),
+        ),
+        Misconception(
+            "Far offsets with the logit, too",
+            "The logit is at the offset k − 1 alone. The row of all farther offsets is the next.",
+            _far_offsets_raised,
         ),
     ),
     properties=(

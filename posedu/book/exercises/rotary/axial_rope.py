@@ -91,7 +91,7 @@ First write down all frequencies for $d = 8$.
             "Exponent of RoPE on a line",
             "With −2t/d and only d/4 values of t the slowest pair hardly gets below "
             "the square root of the base. Each axis has half of the head: what is "
-            "its width?",
+            "its width? Base 10 gives the same number, but it is mixed RoPE's.",
             lambda d: (d // 4, sp.Integer(1), _slowest(100, d // 4 - 1, d, step=2)),
         ),
         Misconception(
@@ -162,6 +162,11 @@ First write down all frequencies for $d = 8$.
             "The factor 1/10 is right for d = 8. The last frequency is always just "
             "above 1/base: more pairs stand closer together.",
             lambda d: (d // 4, sp.Integer(1), sp.Rational(1, 10) ** (d // 4 - 1)),
+        ),
+        Misconception(
+            "Frequency of t = 1",
+            "t = 1 is the second frequency of an axis, and the last one for d = 8 alone.",
+            _counted(slowest=lambda d: _slowest(100, 1, d)),
         ),
     ),
     properties=(
@@ -515,6 +520,7 @@ ANGLES = Exercise(
     statement=r"""
 `positions` is a float array `[tokens, 2]`.
 Return the angle by which axial RoPE (base 100) rotates each pair: `[tokens, d/2]`.
+Angles are negative where a coordinate is, and may be larger than a full turn.
 `order` is `"concatenated"` (all pairs of the columns, then all pairs of the rows) or `"alternating"` (a pair of the columns, a pair of the rows, and so on).
 """,
     hint=r"""
@@ -526,6 +532,7 @@ Then join them.
         (positions, d, order)
         for positions, d in (
             (np.array([[1.0, 0.0], [0.0, 1.0]]), 8),
+            (np.array([[-3.0, 12.5]]), 8),
             (grid(5, 3, coordinates="index"), 16),
             (grid(2, 6, coordinates="centers"), 12),
         )
@@ -560,7 +567,8 @@ Then join them.
         Misconception(
             "−2t/d in the exponent",
             "Each axis has only half of the features, so the exponent must fall twice "
-            "as fast to reach as far.",
+            "as fast to reach as far. Base 10 gives the same frequencies, but it is "
+            "mixed RoPE's.",
             lambda positions, d, order: _angles(
                 positions, 100.0 ** (-2 * np.arange(d // 4) / d), order
             ),
@@ -634,6 +642,11 @@ Then join them.
             "One frequency for all pairs of an axis",
             "Each axis has d/4 frequencies.",
             _angles_with(lambda t, d: np.ones(d // 4)),
+        ),
+        Misconception(
+            "Angle taken modulo 2π",
+            "The whole angle is asked for, with its sign and all its turns.",
+            lambda positions, d, order: angles(positions, d, order) % (2 * np.pi),
         ),
     ),
     properties=(
@@ -1282,6 +1295,12 @@ def _of_grid(positions, f, width, height):
     return _share((weights / weights.sum()).reshape(height, width))
 
 
+def _of_cosines(f, width, height):
+    columns, rows = np.hsplit(grid(width, height, coordinates="index"), 2)
+    logits = (np.cos(columns * f[:, 0]) * np.cos(rows * f[:, 1])).sum(-1)
+    return _share(np.exp(logits).reshape(height, width))
+
+
 RANK = Exercise(
     name="axial-rope-8",
     title="Columns times rows",
@@ -1410,6 +1429,11 @@ Then try frequency vectors of axial RoPE, frequency vectors along one diagonal, 
             _of_logits(
                 lambda angles: np.cos(angles).sum(-1) / np.sqrt(angles.shape[-1])
             ),
+        ),
+        Misconception(
+            "Cosines of both axes multiplied",
+            "The cosine of a sum of angles is not the product of their cosines.",
+            _of_cosines,
         ),
     ),
     properties=(

@@ -138,6 +138,20 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
                 // (2 * np.pi)
             ),
         ),
+        Misconception(
+            "Whole turns of all pairs added",
+            "How many pairs make a turn is asked for, not how many turns they make together.",
+            lambda d, base, length: int(
+                (
+                    (base ** (-2 * np.arange(d // 2) / d) * (length - 1)) // (2 * np.pi)
+                ).sum()
+            ),
+        ),
+        Misconception(
+            "Whole division in the exponent",
+            "`//` rounds the exponent to a whole number. Divide with `/`.",
+            _count(exponent=lambda p, d: -2 * p // d),
+        ),
     ),
     explanation=r"""
 The largest offset is $L - 1$, and pair $p$ makes a full turn if $\omega_p\,(L - 1) \ge 2\pi$.
@@ -255,6 +269,16 @@ What is its exponent?
             "Keep π and the exponent as SymPy numbers.",
             lambda d, length: sp.N(base_for(d, length)),
         ),
+        Misconception(
+            "Fraction upside down",
+            "A longer text needs a larger base.",
+            lambda d, length: (2 * sp.pi / (length - 1)) ** (sp.Integer(d) / (d - 2)),
+        ),
+        Misconception(
+            "Whole division in the exponent",
+            "`//` rounds the exponent to a whole number. Keep the fraction, with `sp.Rational`.",
+            _base(exponent=lambda d: d // (d - 2)),
+        ),
     ),
     properties=(
         Property(
@@ -310,6 +334,7 @@ A pair meets no new angle for any of three reasons: training had its whole circl
         (np.array([1.0, 0.01, 0.0]), 100, 200),
         (np.array([1.0, 0.01]), 100, 100),
         (np.array([1.0, 0.01]), 100, 50),
+        (np.array([1.0, 0.01]), 4, 8),
         (_ROW, 64, 512),
         (_ROW, 7, 8),
         (_ROW, 7, 30),
@@ -404,6 +429,11 @@ A pair meets no new angle for any of three reasons: training had its whole circl
             "You also need the angles that a pair has met in *training*, and an angle "
             "that is new.",
             _new(lambda w, a, b: w * (b - 1) < 2 * np.pi),
+        ),
+        Misconception(
+            "Only the largest offset tested",
+            "At a smaller offset than the largest one the pair may have met a new angle already.",
+            _new(lambda w, a, b: w * (b - 1) % (2 * np.pi) > w * (a - 1)),
         ),
     ),
     explanation=r"""
@@ -539,6 +569,11 @@ A column of offsets times a row of frequencies gives all angles at once.
             "Where the difference is 0 neither key has the larger score.",
             _order_with(of=lambda D: (D >= 0).mean()),
         ),
+        Misconception(
+            "Phase multiplied by ω",
+            "The phase is added to the angle ωr, not to the offset.",
+            lambda a, phi, w, n: order_share(a, w * phi, w, n),
+        ),
     ),
     explanation=r"""
 It comes close to a half: for the check's input with 20,000 offsets it is 0.508.
@@ -565,6 +600,29 @@ def positive_share(n):
         if sp.cos(sp.pi * (low + high) / 2) + sp.cos(n * sp.pi * (low + high) / 2) > 0
     ]
     return sp.Rational(sum(positive))
+
+
+def _by_zeros_of_one_factor(n):
+    ends = [sp.Rational(2 * k + 1, n + 1) for k in range(n + 1)]
+    ends = [0, *(end for end in ends if end < 2), 2]
+    middles = [(high, low, sp.pi * (low + high) / 2) for low, high in pairwise(ends)]
+    return sp.Rational(
+        sum(high - low for high, low, t in middles if sp.cos(t) + sp.cos(n * t) > 0), 2
+    )
+
+
+def _counted(rule):
+    """Make a wrong answer (a function) to the exercise ``positive_share``.
+
+    The exercise asks for the share of a turn in which the sum of two waves is positive.
+    The wrong answer is the share in which ``rule(x, y)`` holds, of their values x and y.
+    """
+
+    def answer(n):
+        t = 2 * np.pi * (np.arange(20 * n) + 0.5) / (20 * n)
+        return sp.Rational(int(rule(np.cos(t), np.cos(n * t)).sum()), 20 * n)
+
+    return answer
 
 
 TWO = Exercise(
@@ -642,6 +700,36 @@ The cosines are even: half a turn is enough.
             "Mean of the sum",
             "A share is asked for. The mean of the two waves is 0.",
             lambda n: sp.Integer(0),
+        ),
+        Misconception(
+            "Zeros of one factor",
+            "The sum is 0 where either of the two cosines is 0. Which zeros are missing?",
+            _by_zeros_of_one_factor,
+        ),
+        Misconception(
+            "A third for every even n",
+            "A third is right for n = 2. For other even n count again.",
+            lambda n: sp.Rational(1, 2) if n % 2 else sp.Rational(1, 3),
+        ),
+        Misconception(
+            "Formula of even n for all n",
+            "Even and odd n differ: for odd n a shift by half a turn changes the sign of both waves.",
+            lambda n: sp.Rational(n * n - 2, 2 * (n * n - 1)),
+        ),
+        Misconception(
+            "Signs of the first factor alternate",
+            "Between two zeros of the first factor the other one may change the sign, too.",
+            lambda n: sp.Rational(n, 2 * (n + 1)),
+        ),
+        Misconception(
+            "Both waves positive",
+            "The sum decides: one wave may be negative, if the other is larger.",
+            _counted(lambda x, y: (x > 0) & (y > 0)),
+        ),
+        Misconception(
+            "Product of the waves positive",
+            "The sign of the sum is asked for, not that of the product cos τ · cos nτ.",
+            _counted(lambda x, y: x * y > 0),
         ),
     ),
     properties=(
@@ -730,6 +818,12 @@ def _last_features(q, k, positions, unrotated):
     if unrotated:
         rotated[:, -2 * unrotated :] = x[:, -2 * unrotated :]
     return rotated @ k
+
+
+def _last_set_to_zero(pairs, unrotated):
+    omega = _omega(pairs)
+    omega[-unrotated:] = 0
+    return omega
 
 
 _AT = torch.tensor([0, 1, 5, 1000])
@@ -838,7 +932,8 @@ A frequency of 0 rotates nothing.
         ),
         Misconception(
             "Frequencies of d pairs",
-            "There are d/2 frequencies, base^(−2p/d).",
+            "There are d/2 frequencies, 10 000^(−2p/d). Your base or your exponent is "
+            "another one.",
             _scores(
                 lambda n, unrotated: torch.where(
                     torch.arange(n) < n - unrotated, _omega(n) ** 0.5, 0.0
@@ -851,6 +946,29 @@ A frequency of 0 rotates nothing.
             "rotation, or take the real inner product without a conjugate.",
             lambda q, k, at, unrotated: _scores(_slow_unrotated)(
                 q, torch.cat((k[: len(k) // 2], -k[len(k) // 2 :])), at, unrotated
+            ),
+        ),
+        Misconception(
+            "Slice that begins at −0",
+            "With `unrotated` = 0 the slice `[-unrotated:]` is the whole list.",
+            _scores(_last_set_to_zero),
+        ),
+        Misconception(
+            "No feature conjugated",
+            "In the inner product of two pairs, taken as complex numbers, one of them is conjugated. Without this their angles are added.",
+            lambda q, k, at, unrotated: _scores(_slow_unrotated, sign=1)(
+                q, torch.cat((k[: len(k) // 2], -k[len(k) // 2 :])), at, unrotated
+            ),
+        ),
+        Misconception(
+            "Sine terms missing",
+            "A rotation mixes the two features of a pair: each new feature has a cosine term and a sine term.",
+            lambda q, k, at, unrotated: (
+                (
+                    _scores(_slow_unrotated)(q, k, at, unrotated)
+                    + _scores(_slow_unrotated, sign=1)(q, k, at, unrotated)
+                )
+                / 2
             ),
         ),
     ),

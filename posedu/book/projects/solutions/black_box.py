@@ -145,6 +145,7 @@ INSUFFICIENT = {"two-tests": (by_two_tests,), "near": (near_alone,)}
 
 RUBRIC = Rubric(
     full=r"""
+Question 1 of the write-up carries the understanding, not the number of models.
 Every test rests on a theorem, and the write-up names it: a shuffle of the tokens before the last shows a multiset, equal tokens show weights that sum to one, a shift shows offsets, a far key shows how a bias ends.
 All comparisons are of equal and unequal up to rounding, or the answer says why they cannot be (partial RoPE comes back only almost).
 Tests are made at the length and the distance where kinds differ: the temperature beyond its $L$, the window beyond its width, T5 beyond its last bucket.
@@ -160,6 +161,7 @@ It says that the layouts of RoPE are hard to distinguish, not that it is impossi
 The answer compares a few outputs and guesses: “positions matter, so it is sinusoidal”; “a shift changes nothing, so it is RoPE”.
 It tests order by shuffling the whole text, the last token included, and concludes that every causal model has an encoding.
 It compares the most probable tokens in place of the logits, or asks only for texts of one length.
+A classifier (nearest neighbor, random forest) is trained on the logits of many practice models: it can reach both goals with 16 calls, and it answers no question.
 The write-up lists names of encodings without a property that one has and another has not.
 """,
 )
