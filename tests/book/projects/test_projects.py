@@ -17,6 +17,7 @@ from posedu.book.projects import (
     project,
     projects,
 )
+from posedu.book.projects.__main__ import digest
 from posedu_sphinx import ROOT
 from posedu_sphinx.navigation.contents import documents
 
@@ -164,10 +165,14 @@ class TestEach:
     def test_the_reports_are_on_the_committed_answers(self, name):
         known = solutions(name)
         assert isinstance(known.RUBRIC, Rubric)
-        assert expected(name).sources == list(map(measuring.source_of, known.ANSWERS))
+        assert expected(name).sources == list(map(digest, known.ANSWERS))
 
     def test_its_plot_draws(self, name):
         assert "<svg" in project(name).plot(expected(name)).svg
+
+    def test_what_is_carried_does_not_hold_the_solution(self, name):
+        carried = ROOT / f"posedu/book/projects/{name.replace('-', '_')}.json"
+        assert "def " not in carried.read_text("utf-8")
 
     def test_the_notebook_does_not_hold_the_solution(self, name):
         text = (ROOT / f"notebooks/projects/{name}.ipynb").read_text("utf-8")

@@ -219,7 +219,7 @@ Differentiate $(1 + r_2 x)^{1 - r_1}$.
 The function $(1 + r_2 x)^{1 - r_1} / (r_2 (1 - r_1))$ has the prior as its derivative.
 At infinity it is 0, since $1 - r_1 < 0$, and at 0 it is $1/(r_2 (1 - r_1))$; the difference is $1/(r_2 (r_1 - 1))$.
 For $r_1 \le 1$ the integral is infinite: at $r_1 = 1$ it grows like $\log(1 + r_2 x) / r_2$, below that like a power of $x$.
-{prf:ref}`The theorem on where KERPLE's logarithm stops growing <thm-kerple-line>` draws the same line for the sum over whole distances.
+{prf:ref}`The theorem on KERPLE's total weight <thm-kerple-line>` draws the same line for the sum over whole distances.
 """,
 )
 
@@ -1288,7 +1288,7 @@ And for KERPLE's logarithm with $r_2 = 1$ and $r_1$ = 0.5, 1 and 1.5?
 With ALiBi and $m = 1/16$ there is no such number: the near keys keep at least $1 - e^{-1}$, about 63 %, in a text of any length, by {prf:ref}`the theorem that ALiBi cannot look far <thm-alibi-window>`.
 With KERPLE's logarithm and $r_1 = 0.5$ it is 55 keys, with $r_1 = 1$ it is 485.
 With $r_1 = 1.5$ there is none: the far keys have a finite sum, and the near ones keep more than 80 %.
-{prf:ref}`The theorem on where KERPLE's logarithm stops growing <thm-kerple-line>` says why: for $r_1 \le 1$ the sum over all keys grows without end, so any near keys lose half of the weight at last.
+{prf:ref}`The theorem on KERPLE's total weight <thm-kerple-line>` says why: for $r_1 \le 1$ the sum over all keys grows without end, so any near keys lose half of the weight at last.
 """,
     prediction=Prediction(
         "With KERPLE's logarithm, $r_1 = r_2 = 1$, how many keys are there when the nearest 16 have lost half of the weight?",

@@ -79,7 +79,7 @@ RUBRIC = Rubric(
     full=r"""
 The cache holds the normalized latent vector and the rotated shared key, and the step multiplies the query by $U_h^\top$ and the mixed latent vectors by $V_h$, once for all cached tokens.
 The answer says why both moves are allowed: the logit is linear in the key, and the softmax weights are numbers, so that $V_h$ leaves the sum.
-It counts the multiplications for a cached token, $h(2\ell + r)$, compares them with $2hd\ell$ of the plain step and with $h(2d + r)$ of a full cache, and sees that absorption saves memory against a full cache, not multiplications.
+It counts the multiplications for a cached token, $h(2\ell + r)$, compares them with $2hd\ell + h(2d + r)$ of the plain step and with $h(2d + r)$ of a full cache, and sees that absorption saves memory against a full cache, not multiplications.
 The counterexample tries the offsets $0, \dots, d$, because {prf:ref}`thm-cache-absorb` says that one of them refutes the matrix; the write-up explains why a single offset cannot, and why $r$ features are kept apart.
 """,
     partial=r"""

@@ -215,7 +215,7 @@ It names 709.8 and 88.7, where float64 and bf16 overflow, and closed gates as a 
 """,
     partial=r"""
 FoX or stick-breaking is right, and not both; or all outputs are right, and work is 2 because each rank has neighbors, or because whole shares are multiplied and then masked.
-Typical gaps: sums of gates are sent for ranks and not for pieces, which fails with a split from both ends; sticks are merged in the order of arrival, right for rank 0 alone; a row that is hidden as a whole gives NaN, which is then replaced by 0 without a reason.
+Typical gaps: sums of gates are sent for ranks and not for pieces, which fails with a split from both ends; sticks are merged in the order of arrival, which with a split from both ends is right for the last rank alone, and with neighbors for all ranks; a row that is hidden as a whole gives NaN, which is then replaced by 0 without a reason.
 The write-up says that the maximum is “for stability” and does not say which numbers overflow, or that the merge is “order-sensitive” and not what must be kept for it.
 """,
     none=r"""
