@@ -72,6 +72,7 @@ def test_a_draw_stays_what_it_is_when_the_share_grows_or_another_line_changes(pr
 
 
 def test_text_that_looks_like_an_encoding_s_name_is_changed_all_the_same():
+    pytest.importorskip("cosmic_ray")
     source = '"""An encoding: inputs are rotated."""\nx = 1 + 2\n'
     changed = run.changed(source, "ReplaceBinaryOperator_Add_Sub", 0)
     assert changed == source.replace("+", "-")

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from posedu._argument_types import check_types
 from posedu._arguments import require_choice

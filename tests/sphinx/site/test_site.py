@@ -537,8 +537,8 @@ def test_the_notebook_of_a_page_carries_package_and_page(page):
     notebook = nbformat.read(HTML / "_sources" / f"{page}.ipynb", as_version=4)
     nbformat.validate(notebook)
     setup, own = notebook.cells[:2]
-    assert re.search(r'PACKAGE = "[A-Za-z0-9+/=]{10000,}"', setup.source)
-    assert re.search(r'PAGE = "[A-Za-z0-9+/=]{1000,}"', own.source)
+    assert re.search(r'PACKAGE = "[^"]{10000,}"', setup.source)
+    assert re.search(r'PAGE = "[^"]{1000,}"', own.source)
     assert f'{Path(page).name}.ipynb"' in html(f"{page}.html")
 
 
@@ -746,7 +746,7 @@ def test_the_download_of_a_notebook_carries_the_package(document):
     notebook = nbformat.read(HTML / "_sources" / f"{document}.ipynb", as_version=4)
     nbformat.validate(notebook)
     (setup,) = [c for c in notebook.cells if "setup" in c.metadata.get("tags", [])]
-    assert re.search(r'PACKAGE = "[A-Za-z0-9+/=]{10000,}"', setup.source)
+    assert re.search(r'PACKAGE = "[^"]{10000,}"', setup.source)
 
 
 @pytest.mark.parametrize(
