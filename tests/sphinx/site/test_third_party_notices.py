@@ -256,7 +256,7 @@ def test_nothing_is_served_that_no_page_asks_for():
 
 def test_the_archive_is_the_site_without_itself():
     packed = HTML / third_party_notices.ARCHIVE
-    assert packed.stat().st_size < 25_000_000
+    assert packed.stat().st_size < 15_000_000
     with tarfile.open(packed) as archived:
         names = {n.removeprefix("posedu/") for n in archived.getnames()}
         cited = archived.extractfile("posedu/book/reference/cite.html").read().decode()

@@ -12,6 +12,7 @@ import functools
 import io
 import json
 import lzma
+import re
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -28,6 +29,9 @@ FIGURES = "posedu.book.explorables"
 
 # Packages that a fresh Colab may lack, with the distributions that hold them.
 BROUGHT = {"jaxtyping": ("jaxtyping", "wadler_lindig"), "lark": ("lark",)}
+# Files of the parts of the library, and of other packages.
+LIBRARY = re.compile(r"posedu/(?:numpy|sympy|torch)/|(?!posedu)")
+
 KEPT = {"LICENSE", "METADATA"}  # files of a distribution, besides its code
 
 
@@ -99,8 +103,10 @@ def _file(module):
 
 @functools.cache
 def package(modules, address):
-    """Return the modules of a frozenset as text: base85 of a compressed zip file.
+    """Return the modules of a frozenset as text, in two parts: see :func:`packed`.
 
+    The first part is the library with the packages that it needs, the same in many
+    notebooks, so that the archive of the site can store it once.
     With them go the other files of their folders, such as scripts of figures, and the
     metadata of posedu, which name the repository's ``address`` and the git commit, as
     pip's metadata do for a package that is installed from git.
@@ -125,7 +131,9 @@ def package(modules, address):
     origin = {"url": address, "vcs_info": {"vcs": "git", "commit_id": commit()}}
     named[f"{info}/METADATA"] = head
     named[f"{info}/direct_url.json"] = json.dumps(origin)
-    return packed(named)
+    library = {name for name in named if LIBRARY.match(name)}
+    parts = library, named.keys() - library
+    return " ".join(packed({n: named[n] for n in named if n in p}) for p in parts if p)
 
 
 def _content(file):

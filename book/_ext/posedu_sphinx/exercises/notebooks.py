@@ -69,7 +69,8 @@ def unpack(text, folder):
 PACKAGE = "{package}"
 
 if importlib.util.find_spec("posedu") is None:
-    unpack(PACKAGE, "{folder}")
+    for part in PACKAGE.split():
+        unpack(part, "{folder}")
     sys.path.append("{folder}")"""
 
 PAGE = """\

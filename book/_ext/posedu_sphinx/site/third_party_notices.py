@@ -147,9 +147,9 @@ def _license(work, folder):
 def archive(folder):
     """Pack the whole built site, which needs no server, into one file.
 
-    The file is ``posedu-site.tar.xz`` in the site's ``folder``. Each notebook has a
-    copy of the package in it; together the copies compress to the size of one. Packing
-    unchanged pages again gives an identical file.
+    The file is ``posedu-site.tar.xz`` in the site's ``folder``. The
+    notebooks have copies of the library in them, which compress to the size of a few.
+    Packing unchanged pages again gives an identical file.
     """
     folder = Path(folder)
     with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
