@@ -36,7 +36,7 @@ SETTINGS = Settings(steps=400, batch=16, length=128, heads=2, d=32, tested=96)
 RATE = 3e-2
 """Learning rate of that training."""
 FACTOR = 8
-"""How many times as long texts become."""
+"""Ratio of the length at test to the length in training."""
 STEPS = 60
 """Steps of the training after the extension."""
 TOKENS = SETTINGS.batch * SETTINGS.length

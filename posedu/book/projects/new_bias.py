@@ -39,7 +39,7 @@ COMPARED = (1, 2, 3, 5, 10, 30, 100, 300, 511)
 TOLERANCE = 1e-6
 """Largest difference of a bias and its mixture, which is integrated numerically."""
 FAINTEST = -10.0
-"""Where the bias is below this, a weight is too small to be compared."""
+"""Bias below which a weight is too small to be compared."""
 
 Mixture = tuple[sp.Expr, Mapping[sp.Expr, sp.Expr], sp.Expr]
 
