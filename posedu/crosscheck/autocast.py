@@ -5,8 +5,10 @@ The layer takes every route (way to compute attention) that serves the encoding
 derived, not tuned. The unit roundoff u of the dtype is carried through the layer: the
 layer is run by the route "eager" with every rounding that autocast makes of weights,
 inputs and products (:class:`Rounded`), each as large as it can be, up or down at
-random. The bound of an entry is 8 root mean squares of the errors of such runs:
-independent errors add in squares, and a normal error exceeds 8 deviations once in
+random. A kernel that computes no gradient from stored weights takes the softmax's
+gradient from its own output, which is rounded: dS = P (dP − dO · O), so that rounding
+is carried, too. The bound of an entry is 8 root mean squares of the errors of such
+runs: independent errors add in squares, and a normal error exceeds 8 deviations once in
 10^15. Taking roundings as large as they can be triples their variance, which covers the
 few roundings that a kernel makes elsewhere and the uncertainty of so few samples.
 Everything else is float32: a sum of n numbers of size one is off by at most n² u.
@@ -36,6 +38,7 @@ from posedu.torch import Attention, Encoding, Transformer
 from posedu.torch.routes import ROUTES
 
 D, TOKENS = 8, 24
+_KERNELS = ("sdpa", "flex", "folded")
 SAMPLES = 8
 DTYPES = (torch.bfloat16, torch.float16)
 
@@ -61,6 +64,7 @@ def compare(
     for layer in layers(encoding, variant, seed):
         route = getattr(layer, "route", "eager")
         able = [d for d in devices if route != "flex" or trains_flex(d)]
+        kernel = route in _KERNELS
         stored = route == "sdpa" and not {"fold", "bias"}.isdisjoint(encoding.hooks)
         x, positions, upstream = draw_numbers(layer, encoding.axes, seed=seed)
         if encoding.reach is not None and encoding.axes is not None:
@@ -68,9 +72,11 @@ def compare(
         numbers = x, positions, upstream
         names = ("out", "x", *(name for name, _ in _trained(layer)))
         for dtype, device in product(DTYPES, able):
-            key = stored, dtype
+            key = stored, kernel, dtype
             if key not in known:
-                known[key] = reference(layer, numbers, dtype, stored=stored)
+                known[key] = reference(
+                    layer, numbers, dtype, stored=stored, kernel=kernel
+                )
             found = run_under_autocast(layer, numbers, dtype, device)
             for name, *compared in zip(names, found, *known[key], strict=True):
                 what = {"out": "forward", "x": "gradient"}.get(name, "parameters")
@@ -136,14 +142,19 @@ def _trained(layer: Module) -> list[tuple[str, torch.nn.Parameter]]:
 
 
 def reference(
-    layer: Module, numbers: Numbers, dtype: torch.dtype, *, stored: bool
+    layer: Module,
+    numbers: Numbers,
+    dtype: torch.dtype,
+    *,
+    stored: bool,
+    kernel: bool = False,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Return a layer's float64 results, and bounds on their errors under autocast.
 
     ``numbers`` are the input, the positions and the upstream gradient. The results are
     the output and the gradients that :func:`run_under_autocast` returns; autocast is to
-    ``dtype``. ``stored`` says whether a kernel takes the bias in ``dtype``, as in
-    :class:`Rounded`.
+    ``dtype``. ``stored`` says whether a kernel takes the bias in ``dtype``, ``kernel``
+    whether one computes the gradient from the rounded output, as in :class:`Rounded`.
     """
     exact = copy.deepcopy(layer).cpu().double()
     for part in exact.modules():
@@ -152,7 +163,7 @@ def reference(
     x, positions, upstream = numbers
     expected = _run(exact, x.double(), positions, upstream)
     squares = [torch.zeros_like(t) for t in expected]
-    with Rounded(exact, dtype, stored=stored):
+    with Rounded(exact, dtype, stored=stored, kernel=kernel):
         for _ in range(SAMPLES):
             rounded = _run(exact, x.double(), positions, upstream)
             for total, a, b in zip(squares, rounded, expected, strict=True):
@@ -212,6 +223,47 @@ class _Rounding(torch.autograd.Function):
         return _Rounding.apply(gradient, ctx.dtype), None
 
 
+class _RoundedRow:
+    """What the gradient of a layer's softmax needs: weights P and dO · (error of O)."""
+
+    weights: Tensor
+    off: Tensor
+
+
+class _Output(torch.autograd.Function):
+    """Autograd function whose backward pass notes dO · (random rounding error of O)."""
+
+    @staticmethod
+    def forward(ctx: Any, out: Tensor, row: _RoundedRow, dtype: torch.dtype) -> Tensor:
+        """Return the attention output ``out``; ``row`` is where the error is noted."""
+        ctx.save_for_backward(out)
+        ctx.row, ctx.dtype = row, dtype
+        return out.view_as(out)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """Return the gradient as it is, and ``None`` for each other argument."""
+        (out,) = ctx.saved_tensors
+        off = _Rounding.apply(out, ctx.dtype) - out
+        ctx.row.off = (gradient * off).sum(-1, keepdim=True)
+        return gradient, None, None
+
+
+class _Logits(torch.autograd.Function):
+    """Autograd function that subtracts P dO · (error of O) from the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, row: _RoundedRow) -> Tensor:
+        """Return ``logits``; ``row`` has the weights P and the noted error."""
+        ctx.row = row
+        return logits.view_as(logits)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """Return the gradient of a softmax whose output is rounded, and ``None``."""
+        return gradient - ctx.row.weights.detach() * ctx.row.off, None
+
+
 _PRODUCTS = (functional.linear, Tensor.matmul, Tensor.__matmul__)
 _STEPS = (
     *(Tensor.mul, Tensor.__mul__, Tensor.__rmul__, Tensor.__rsub__),
@@ -233,12 +285,16 @@ class Rounded(TorchFunctionMode):
     compute with angles, tables, gates, their sums and counts are exact: all of that is
     float32 or better under autocast, too. The exceptions are the attention weights with
     which a layer's positions are updated and, if ``stored``, the bias, which is then
-    the argument of a kernel that takes ``dtype``.
+    the argument of a kernel that takes ``dtype``. If ``kernel``, the gradient to the
+    logits P (dP − dO · O) is that of an output O that is off by u.
     """
 
-    def __init__(self, layer: Module, dtype: torch.dtype, *, stored: bool):
+    def __init__(
+        self, layer: Module, dtype: torch.dtype, *, stored: bool, kernel: bool = False
+    ):
         super().__init__()
         self.dtype, self.depth = dtype, 0
+        self.row: _RoundedRow | None = None
         for encoding in layer.modules():
             if isinstance(encoding, Encoding):
                 own = ("logits",) if encoding.uses("logits") else ()
@@ -249,6 +305,8 @@ class Rounded(TorchFunctionMode):
                             hook = self._with_rounded_bias(hook)
                         if name == "update":
                             hook = self._with_rounded_weights(hook)
+                        if name == "weigh" and kernel:
+                            hook = self._with_rounded_output(hook)
                         setattr(encoding, name, hook)
 
     def _without_rounding(self, hook: Callable) -> Callable:
@@ -286,6 +344,19 @@ class Rounded(TorchFunctionMode):
 
         return run
 
+    def _with_rounded_output(self, hook: Callable) -> Callable:
+        """Wrap a ``weigh`` hook: its gradient is computed from a rounded output.
+
+        The hook is the method that returns attention weights.
+        """
+
+        def run(logits, tokens):
+            self.row = _RoundedRow()
+            self.row.weights = hook(_Logits.apply(logits, self.row), tokens)
+            return self.row.weights
+
+        return run
+
     def _rounded(self, x: Any) -> Any:
         is_number = isinstance(x, Tensor) and x.is_floating_point()
         return _Rounding.apply(x, self.dtype) if is_number else x
@@ -295,9 +366,14 @@ class Rounded(TorchFunctionMode):
     ) -> Any:
         if self.depth or function not in (*_PRODUCTS, *_STEPS):
             return function(*args, **(kwargs or {}))
+        row = self.row
+        is_output = row is not None and args[0] is row.weights
         if function in _PRODUCTS:
             args = [self._rounded(x) for x in args]
-        return self._rounded(function(*args, **(kwargs or {})))
+        result = function(*args, **(kwargs or {}))
+        if is_output:
+            result = _Output.apply(result, row, self.dtype)
+        return self._rounded(result)
 
 
 if not TYPE_CHECKING:  # to a type checker, the old names do not exist

@@ -7,6 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+# Asked once: torch.compile of PyTorch 2.11 and earlier cannot trace the question.
+_WITH_AUTOCAST = frozenset(
+    kind
+    for kind in (
+        *("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "xla"),
+        "privateuseone",
+    )
+    if torch.amp.is_autocast_available(kind)
+)
+
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
     """Return the dtype to which autocast casts on the device of ``x``.
@@ -14,7 +24,7 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
     ``None`` if autocast is off, or does not exist on this device.
     """
     kind = x.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+    if kind in _WITH_AUTOCAST and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
     return None
 
