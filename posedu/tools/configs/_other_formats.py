@@ -6,6 +6,7 @@ from typing import Any
 
 from posedu.tools.configs._fields import count, counts, first, number, short_repr
 from posedu.tools.configs._rope_parameters import Parameters, rope
+from posedu.tools.configs._watched import Watched
 from posedu.tools.configs.rotary_config import (
     NOTE,
     WARNING,
@@ -73,7 +74,7 @@ def is_gguf(config: Config) -> bool:
     return "general.architecture" in config
 
 
-def read_gguf(config: Config) -> Reading:
+def read_gguf(config: Watched) -> Reading:
     """Read the rotary embedding of a GGUF file's metadata.
 
     Raises
@@ -87,16 +88,8 @@ def read_gguf(config: Config) -> Reading:
         raise ConfigError(
             f"general.architecture must be text, got {short_repr(family)}"
         )
-    own = {
-        name.removeprefix(f"{family}."): value
-        for name, value in config.items()
-        if name.startswith(f"{family}.")
-    }
-    scaling = {
-        name.removeprefix("rope.scaling."): value
-        for name, value in own.items()
-        if name.startswith("rope.scaling.")
-    }
+    own = config.under(f"{family}.")
+    scaling = own.under("rope.scaling.")
     kind = scaling.get("type", "none")
     if kind == "longrope":
         raise ConfigError(
@@ -183,6 +176,7 @@ def read_meta(config: Config) -> Reading:
                 WARNING,
                 "rope_theta is not given: 10000 is used, the base of Llama 1 and 2; "
                 "llama-models, with Llama 3's defaults, uses 500000",
+                "missing-base",
             )
         )
     is_scout = config.get("moe_args") is not None
@@ -207,6 +201,7 @@ def read_meta(config: Config) -> Reading:
                     "use_scaled_rope comes without numbers: those built into Meta's "
                     f"code are used, here a factor of {scales['factor']:g}; the "
                     "configurations of Llama 3.2 for transformers have 32",
+                    "built-in-numbers",
                 )
             )
     made = rope(
@@ -284,6 +279,17 @@ def read_megatron(config: Config) -> Reading:
     return _one("Megatron-LM", "", made, remarks)
 
 
+NEOX = (
+    "pos_emb",
+    "rotary_pct",
+    "rotary_emb_base",
+    "hidden_size",
+    "num_attention_heads",
+    "max_position_embeddings",
+)
+"""Names that are read, which may have hyphens in place of underscores."""
+
+
 def is_neox(config: Config) -> bool:
     """Return whether a mapping is GPT-NeoX's arguments, with hyphens or underscores."""
     return {"pos-emb", "pos_emb", "rotary-pct", "rotary-emb-base"} & {*config} != set()
@@ -298,7 +304,8 @@ def read_neox(config: Config) -> Reading:
         The positional encoding is not rotary, or a value is missing or has another
         type.
     """
-    own = {name.replace("-", "_"): value for name, value in config.items()}
+    given = {name: first(config, name, name.replace("_", "-")) for name in NEOX}
+    own = {name: found[1] for name, found in given.items() if found}
     if own.get("pos_emb", "rotary") != "rotary":
         raise ConfigError(
             f"pos_emb is {short_repr(own['pos_emb'])}, not 'rotary': no layer is "
@@ -351,7 +358,11 @@ def read_chatglm(config: Config) -> Reading:
     head_dim = _head_dim(config, "hidden_size", "num_attention_heads", "kv_channels")
     if config.get("rope_theta") is not None:
         remarks.append(
-            Remark(WARNING, "rope_theta is ignored: the base is 10000·rope_ratio")
+            Remark(
+                WARNING,
+                "rope_theta is ignored: the base is 10000·rope_ratio",
+                "ignored-name",
+            )
         )
     longest = config.get("seq_length")
     made = rope(
@@ -422,6 +433,7 @@ def read_diffusers(config: Config) -> Reading:
                 f"{short_repr(family)} is not a known class of diffusers: each axis is "
                 "taken to have its own frequencies, from a base of 10000 if none is "
                 "given, and the layout is unknown",
+                "unknown-type",
             )
         )
         layout = ""

@@ -107,9 +107,12 @@ class Parameters:
             raise ConfigError(f"{self.where}: {self.type} needs {name}")
         return default
 
-    def warn(self, text: str) -> None:
-        """Append a warning to ``remarks``: the RoPE parameters' name, then ``text``."""
-        self.remarks.append(Remark(WARNING, f"{self.where}{text}"))
+    def warn(self, code: str, text: str) -> None:
+        """Append a warning to ``remarks``: the RoPE parameters' name, then ``text``.
+
+        ``code`` is the kind of warning, a key of ``CODES``.
+        """
+        self.remarks.append(Remark(WARNING, f"{self.where}{text}", code))
 
     def note(self, text: str) -> None:
         """Append a note to ``remarks``: the RoPE parameters' name, then ``text``."""
@@ -216,26 +219,33 @@ def rope(of: Parameters, *, layout: str = "") -> RotaryConfig:
 
 def _remark_on_names(of: Parameters) -> None:
     for name in sorted(set(of.given) - KNOWN):
-        of.warn(f".{name} is not a RoPE parameter and is ignored")
+        of.warn(
+            "ignored-name",
+            f".{name} is not a RoPE parameter and is ignored: "
+            f"{short_repr(of.given[name])}",
+        )
     new, old = of.given.get("rope_type"), of.given.get("type")
     if None not in (new, old) and new != old:
         of.warn(
+            "two-values",
             f" has rope_type {short_repr(new)} and type {short_repr(old)}: the first "
-            "is used"
+            "is used",
         )
     if of.type == "mrope":
         of.warn(
+            "unknown-type",
             " has the type 'mrope', which transformers does not define: Qwen2-VL's "
             "class reads it as 'default' with sections, and other models of "
-            "transformers 5.23 raise KeyError when they are built"
+            "transformers 5.23 raise KeyError when they are built",
         )
 
 
 def _base(of: Parameters) -> float:
     if not of.has("rope_theta") and of.base is None:
         of.warn(
+            "missing-base",
             " does not give rope_theta, the base: 10000 is used, as most libraries do "
-            "without a warning"
+            "without a warning",
         )
     base = of.number("rope_theta", of.base or 10_000.0)
     if base <= 1:
@@ -279,8 +289,9 @@ def _dynamic(of: Parameters) -> dict[str, Any]:
         raise ConfigError(f"{of.where}: dynamic needs max_position_embeddings")
     if of.has("original_max_position_embeddings"):
         of.warn(
+            "ignored-name",
             ".original_max_position_embeddings is ignored by transformers under "
-            "'dynamic': max_position_embeddings is the training length"
+            "'dynamic': max_position_embeddings is the training length",
         )
     _warn_of_stale_keys(of)
     return {"options": {"factor": of.number("factor")}, "trained": of.longest}
@@ -382,7 +393,7 @@ def _proportional(of: Parameters) -> dict[str, Any]:
 
 
 def _warn_of_stale_keys(of: Parameters) -> None:
-    of.warn(f": under {of.type!r} {STALE_KEYS}")
+    of.warn("stale-keys", f": under {of.type!r} {STALE_KEYS}")
 
 
 METHODS: Mapping[str, Callable[[Parameters], dict[str, Any]]] = {

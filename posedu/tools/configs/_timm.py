@@ -1,6 +1,7 @@
 """Reader of configurations of timm's image models, or of arguments of its classes."""
 
 import json
+from collections import ChainMap
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -59,7 +60,7 @@ def read_timm(config: Config) -> Reading:
     name = architecture if isinstance(architecture, str) else ""
     built_in = architectures().get(name, {})
     model_args = mapping("model_args", config.get("model_args") or {})
-    own = {**built_in, **config, **model_args}
+    own = ChainMap(model_args, config, built_in)
     if not {*own} & {*OWN, "rope_type"}:
         raise ConfigError(
             f"{short_repr(architecture)} is not known to be an architecture of timm "
@@ -173,6 +174,7 @@ def _mrope_sections(own: Config, pairs: int, remarks: list[Remark]) -> tuple[int
                 f"rope_mrope_section is {list(nominal)}, but the {pairs} pairs are "
                 f"divided as {list(sections)}: every third pair is the row's, every "
                 "third the column's, and the rest the time's",
+                "other-sections",
             )
         )
     remarks.append(

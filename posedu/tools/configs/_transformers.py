@@ -1,6 +1,7 @@
 """Reader of configurations of the transformers library, versions 4 and 5."""
 
 import math
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -58,10 +59,14 @@ BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base")
 DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 MOST_LAYERS = 4096
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta")
+OWN_LABELS = ("deepseek_v4",)
+"""Families whose RoPE parameters have other labels than their kinds of layer."""
 PLAIN_SCALES = ("dots3_note_text", "glm5_next_text", "kimi_linear")
 """Families of latent attention whose softmax ignores ``mscale_all_dim``."""
 
 Config = Mapping[str, Any]
+RopeObject = ChainMap[str, Any]
+"""An object of RoPE parameters, and before it what is added from elsewhere."""
 
 
 def is_config(config: Config) -> bool:
@@ -86,6 +91,8 @@ def read(config: Config) -> Reading:
     with_rope = {
         name: part for name, part in parts.items() if _has_rope(part, families[name])
     }
+    for name in {*parts} - {*with_rope}:
+        first(parts[name], *HEAD_DIMS)  # of heads that are not rotated
     if len(with_rope) > 1 and "" in with_rope and not _has_heads(config):
         del with_rope[""]
         remarks.append(
@@ -93,6 +100,7 @@ def read(config: Config) -> Reading:
                 WARNING,
                 "RoPE parameters outside the sub-configurations are ignored, since the "
                 "outer configuration has no heads",
+                "ignored-name",
             )
         )
     if not with_rope:
@@ -214,24 +222,29 @@ class _Part:
         given, where = self._rope_object()
         if not given and self.family.class_fills_defaults:
             self._warn(
+                "class-defaults",
                 f"{where} is missing, and this family's class fills in more than a "
                 "base, which is not known here: give the configuration that "
-                "transformers completes, AutoConfig.from_pretrained(folder)"
+                "transformers completes, AutoConfig.from_pretrained(folder)",
             )
         layers = self._layers()
         if self.unrotated and not layers:
             self._warn(
+                "unlisted-layers",
                 "layer_types is missing, and this family's layers without rotation are "
                 "not known here: give the configuration that transformers completes, "
-                "AutoConfig.from_pretrained(folder)"
+                "AutoConfig.from_pretrained(folder)",
             )
         by_kind = self._by_kind(given, layers)
         if self._is_unrotated():
+            _ = [*given.values(), first(self.config, *HEAD_DIMS)]  # without effect
             return {self._title(EVERY): None}, ()
         if [*by_kind] == [EVERY]:
             layers = tuple(kind if kind == "none" else EVERY for kind in layers)
         elif not {*layers} <= {*by_kind, "none"}:
-            layers = ()  # The rotations have labels of their own, as in DeepSeek-V4.
+            if self.config.get("model_type") not in OWN_LABELS:
+                self._warn_of_kinds(where, {*layers}, {*by_kind})
+            layers = ()
         kinds: dict[str, RotaryConfig | None] = {}
         for kind, of_kind in by_kind.items():
             here = f"{self.prefix}{where}" + ("" if kind == EVERY else f".{kind}")
@@ -242,6 +255,18 @@ class _Part:
         if "none" in layers:
             kinds[self._title("none")] = None
         return kinds, tuple(map(self._title, layers))
+
+    def _warn_of_kinds(self, where: str, layers: set[str], rotated: set[str]) -> None:
+        """Warn of kinds of layer that are listed without parameters, or the reverse.
+
+        ``layers`` are the kinds that the layers have, ``rotated`` those with RoPE
+        parameters in the object named ``where``.
+        """
+        self._warn(
+            "other-layers",
+            f"layer_types has the kinds {sorted(layers)}, and {where} has parameters "
+            f"for {sorted(rotated)}",
+        )
 
     def temperature(self) -> Temperature | None:
         """Return Llama 4's or Mistral's factor of attention scores by query position.
@@ -278,10 +303,10 @@ class _Part:
             return kind
         return self.name if kind == EVERY else f"{self.name}: {kind}"
 
-    def _warn(self, text: str) -> None:
-        self.remarks.append(Remark(WARNING, f"{self.prefix}{text}"))
+    def _warn(self, code: str, text: str) -> None:
+        self.remarks.append(Remark(WARNING, f"{self.prefix}{text}", code))
 
-    def _rope_object(self) -> tuple[dict[str, Any], str]:
+    def _rope_object(self) -> tuple[RopeObject, str]:
         """Return the configuration's object of RoPE parameters, and its key.
 
         The key is ``rope_parameters`` or ``rope_scaling``. Without either the object is
@@ -290,39 +315,42 @@ class _Part:
         new, old = (self.config.get(n) for n in ("rope_parameters", "rope_scaling"))
         if new is not None and old is not None and new != old:
             self._warn(
+                "two-values",
                 "rope_parameters and rope_scaling are both given and differ: "
                 "transformers 5 uses rope_scaling, and version 4 knows no other; "
-                "rope_parameters is used here"
+                "rope_parameters is used here",
             )
         where = "rope_scaling" if new is None and old is not None else "rope_parameters"
         given = old if new is None else new
-        return dict(mapping(f"{self.prefix}{where}", given or {})), where
+        return ChainMap({}, mapping(f"{self.prefix}{where}", given or {})), where
 
     def _by_kind(
-        self, given: dict[str, Any], layers: tuple[str, ...]
-    ) -> dict[str, dict[str, Any] | None]:
+        self, given: RopeObject, layers: tuple[str, ...]
+    ) -> dict[str, RopeObject | None]:
         """Return RoPE parameters by kind of layer, ``None`` where there is no rotation.
 
         ``given`` is the configuration's object of RoPE parameters, ``layers`` is the
         kind of each layer. Parameters that ``given`` lacks are taken from keys outside
         it.
         """
-        inner = {k: v for k, v in given.items() if isinstance(v, Mapping)}
-        absent = {k for k, v in given.items() if v is None and k in layers}
+        own = dict(given.maps[-1].items())  # not read, only looked through
+        inner = {k: v for k, v in own.items() if isinstance(v, Mapping)}
+        absent = {k for k, v in own.items() if v is None and k in layers}
         own_local = first(self.config, *LOCAL_BASES)
         local = self.family.local if own_local is None else own_local[1]
         if not inner:
             self._compare(given)
         if inner or (absent and absent == {*given}):
             for name in sorted(set(given) - set(inner) - absent):
-                if given[name] is not None:
+                if own[name] is not None:
                     self._warn(
+                        "ignored-name",
                         f"rope_parameters.{name} is ignored, since rope_parameters has "
-                        "an object for each kind of layer"
+                        "an object for each kind of layer",
                     )
-            by_kind: dict[str, dict[str, Any] | None] = {
-                k: dict(v) if k in inner else None
-                for k, v in given.items()
+            by_kind: dict[str, RopeObject | None] = {
+                k: ChainMap({}, inner[k]) if k in inner else None
+                for k in given
                 if k in inner or k in absent
             }
         elif local is not None:
@@ -334,7 +362,7 @@ class _Part:
             if global_base is not None:
                 given.setdefault("rope_theta", global_base[1])
         elif self.unrotated & {*layers}:
-            by_kind = {kind: dict(given) for kind in dict.fromkeys(layers)}
+            by_kind = {kind: given.new_child() for kind in dict.fromkeys(layers)}
         else:
             by_kind = {EVERY: given}
         for of_kind in by_kind.values():
@@ -350,11 +378,12 @@ class _Part:
         base, own = first(self.config, *BASES), given.get("rope_theta")
         if base is not None and own is not None and own != base[1]:
             self._warn(
+                "two-values",
                 f"{base[0]} is {short_repr(base[1])}, but rope_parameters.rope_theta "
-                f"is {short_repr(own)}, which is used"
+                f"is {short_repr(own)}, which is used",
             )
 
-    def _complete(self, given: dict[str, Any]) -> None:
+    def _complete(self, given: RopeObject) -> None:
         """Add RoPE parameters that the configuration has elsewhere to ``given``.
 
         ``given`` is the configuration's object of RoPE parameters; values in it are
@@ -405,6 +434,8 @@ class _Part:
         switch = self.config.get("no_rope_layers")
         if not switch and not bases:
             switch = self._switches()
+        else:
+            self.config.get("no_rope_layer_interval")  # the lists are what counts
         if isinstance(types, list) and all(isinstance(t, str) for t in types):
             layers = tuple(types)
         elif isinstance(switch, list) and switch:
@@ -433,8 +464,9 @@ class _Part:
         depth = first(self.config, *DEPTHS)
         if depth is None:
             self._warn(
+                "unlisted-layers",
                 f"{DEPTHS[0]} is missing: the layers without rotation, one in {every}, "
-                "are not listed"
+                "are not listed",
             )
             return None
         layers = min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
@@ -462,7 +494,7 @@ class _Part:
         ]
 
     def _rope(
-        self, where: str, given: dict[str, Any], kind: str, layers: tuple[str, ...]
+        self, where: str, given: RopeObject, kind: str, layers: tuple[str, ...]
     ) -> RotaryConfig:
         head_dim = self._head_dim(kind, layers)
         longest = first(self.config, *LENGTHS)
@@ -470,7 +502,7 @@ class _Part:
         made = rope(
             Parameters(
                 where=where,
-                given={**given, "rope_type": "default"} if axes > 1 else given,
+                given=given.new_child({"rope_type": "default"}) if axes > 1 else given,
                 head_dim=head_dim,
                 width=self._width(given, head_dim),
                 longest=longest and count(self.prefix + longest[0], longest[1]),
@@ -521,11 +553,27 @@ class _Part:
     def _head_dim(self, kind: str, layers: tuple[str, ...]) -> int:
         own = self.config.get("per_layer_config")
         if isinstance(own, Mapping) and kind in layers:
-            of_layer = own.get(f"{layers.index(kind):02d}")
-            if isinstance(of_layer, Mapping) and of_layer.get("head_dim") is not None:
-                return count("per_layer_config.head_dim", of_layer["head_dim"])
+            name = f"{self.prefix}per_layer_config.head_dim"
+            of_layers = [
+                own.get(f"{n:02d}") for n, each in enumerate(layers) if each == kind
+            ]
+            widths = [
+                count(name, of_layer["head_dim"])
+                for of_layer in of_layers
+                if isinstance(of_layer, Mapping)
+                and of_layer.get("head_dim") is not None
+            ]
+            if len({*widths}) > 1:
+                self._warn(
+                    "other-layers",
+                    f"per_layer_config has heads of {widths} features in layers of the "
+                    f"kind {kind!r}; the first number is used for all",
+                )
+            if widths:
+                return widths[0]
         found = first(self.config, "qk_rope_head_dim", *HEAD_DIMS)
         if found is not None:
+            self.config.get("head_dim")  # of latent attention: the whole head
             return count(self.prefix + found[0], found[1])
         if self.family.head_dim is not None and "head_dim" not in self.config:
             return self.family.head_dim
@@ -546,6 +594,7 @@ class _Part:
         determines the number.
         """
         if self.config.get("qk_rope_head_dim") is not None:
+            given.get("partial_rotary_factor")  # says the same in another way
             return head_dim
         found = first(self.config, *WIDTHS)
         if found is None:
@@ -559,8 +608,9 @@ class _Part:
         rotated = features(head_dim, share)
         if rotated != width:
             self._warn(
+                "ignored-name",
                 f"{found[0]} is {width}, which transformers 5 ignores: "
-                f"partial_rotary_factor gives {rotated} rotated features"
+                f"partial_rotary_factor gives {rotated} rotated features",
             )
         return None
 

@@ -9,13 +9,15 @@ from typing import Any
 
 from posedu.tools.configs import _other_formats, _timm, _transformers
 from posedu.tools.configs._fields import short_repr
+from posedu.tools.configs._watched import Watched, about_positions
 from posedu.tools.configs.rotary_config import WARNING, ConfigError, Reading, Remark
 
 LARGEST_FILE = 2**24  # bytes; configurations have thousands
 GGUF = b"GGUF"  # first bytes of a .gguf file
 
 Config = Mapping[str, Any]
-READERS: tuple[tuple[Callable[[Config], bool], Callable[[Config], Reading]], ...] = (
+Reader = Callable[[Watched], Reading]
+READERS: tuple[tuple[Callable[[Config], bool], Reader], ...] = (
     (_other_formats.is_gguf, _other_formats.read_gguf),
     (_timm.is_timm, _timm.read_timm),
     (_other_formats.is_diffusers, _other_formats.read_diffusers),
@@ -65,7 +67,11 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         if isinstance(config, Mapping):
             reading = read_rope(config)
             warnings = (
-                Remark(WARNING, f"{short_repr(key)} is given twice; the last is used")
+                Remark(
+                    WARNING,
+                    f"{short_repr(key)} is given twice; the last is used",
+                    "two-values",
+                )
                 for key in repeated
             )
             return replace(reading, remarks=(*reading.remarks, *warnings))
@@ -82,7 +88,7 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         raise ConfigError(f"the keys must be text, got {short_repr(wrong[0])}")
     for recognizes, read in READERS:
         if recognizes(config):
-            return read(config)
+            return _with_unread(read, config)
     if not config:
         raise ConfigError("the configuration is empty; give a whole config.json")
     keys = [short_repr(name) for name in list(config)[:SHOWN_KEYS]]
@@ -91,6 +97,25 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         f"config format not recognized (top-level keys: {', '.join(keys)}); "
         f"supported: {SUPPORTED}"
     )
+
+
+def _with_unread(read: Reader, config: Config) -> Reading:
+    """Read a configuration; warn of names about positions that ``read`` did not read.
+
+    ``read`` is the reader of the configuration's format.
+    """
+    watched = Watched(config)
+    reading = read(watched)
+    unread = (
+        Remark(
+            WARNING,
+            f"{name} is not read: if it changes a rotation, this reading is wrong",
+            "unread-name",
+        )
+        for name in watched.unread()
+        if about_positions(name)
+    )
+    return replace(reading, remarks=(*reading.remarks, *unread))
 
 
 def _load(path: Path) -> tuple[Any, list[str]]:

@@ -16,6 +16,26 @@ BY_LENGTH = ("dynamic", "longrope")
 LARGEST_HEAD = 2**16  # features, a hundred times those of any model
 ORDERS = ("sectioned", "interleaved", "alternating", "separate")
 WARNING, NOTE = "warning", "note"
+CODES: Mapping[str, str] = {
+    "unread-name": "a name that has to do with positions was not read; if the class "
+    "reads it, the reading is wrong",
+    "ignored-name": "a name that the class of this family does not read",
+    "two-values": "one thing has two different values under two names, or one name is "
+    "there twice",
+    "unknown-type": "a RoPE type or class that the library does not define",
+    "missing-base": "no base is given, and what a library takes in its place differs",
+    "class-defaults": "the class fills in what the file leaves out, and what it fills "
+    "in is not known here",
+    "unlisted-layers": "some layers are without rotation, and which ones is not known",
+    "other-layers": "layers that are listed together differ, or a kind of layer is in "
+    "one list and not in the other",
+    "stale-keys": "frequencies change with the length of the text, so cached keys no "
+    "longer fit",
+    "built-in-numbers": "numbers are built into the code that reads the file",
+    "other-sections": "the sections given are not those that the code divides pairs "
+    "into",
+}
+"""What each code of a warning means."""
 
 
 class ConfigError(ValueError):
@@ -28,14 +48,24 @@ class Remark:
     """A warning or a note about a configuration that was read.
 
     A ``"warning"`` names parameters that are ignored, contradictory or misread. A
-    ``"note"`` names things that are right and easily overlooked.
+    ``"note"`` names things that are right and easily overlooked. ``code`` is the kind
+    of a warning, a key of :data:`CODES`; notes have none.
     """
 
     level: str
     text: str
+    code: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.level == WARNING) != (self.code in CODES):
+            raise ValueError(
+                f"a warning has one of the codes {', '.join(CODES)}, and a note has "
+                f"none, got {self.level!r} with {self.code!r}"
+            )
 
     def __str__(self) -> str:
-        return f"{self.level}: {self.text}"
+        of = f" [{self.code}]" if self.code else ""
+        return f"{self.level}{of}: {self.text}"
 
 
 @check_types

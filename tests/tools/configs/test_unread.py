@@ -1,0 +1,209 @@
+"""Nothing unread is silent: names that a reader does not know are warned of."""
+
+import copy
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from posedu.tools import ConfigError, read_rope
+from posedu.tools.configs._watched import Watched, about_positions
+from posedu.tools.configs.rotary_config import CODES, NOTE, WARNING, Remark
+
+ORACLES = Path(__file__).parents[2] / "oracles"
+STORED = json.loads(gzip.decompress((ORACLES / "rope-families.json.gz").read_bytes()))
+CASES = {case["name"]: case["config"] for case in STORED["cases"]}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "rope_theta": 10_000.0,
+}
+META = {"dim": 4096, "n_heads": 32, "rope_theta": 1e6}
+MEGATRON = {"hidden_size": 4096, "num_attention_heads": 32, "rotary_base": 10_000}
+
+OTHER_SPELLINGS = {
+    "gpt-oss": ({"rope_scaling_factor": 32.0, "initial_context_length": 4096}, LLAMA),
+    "Mistral's yarn": ({"yarn": {"factor": 16, "beta": 32.0}}, META),
+    "Mistral's temperature": ({"llama_4_scaling": {"beta": 0.1}}, META),
+    "LitGPT's share": ({"rotary_percentage": 0.25}, LLAMA),
+    "LitGPT's interpolation": ({"rope_condense_ratio": 4}, LLAMA),
+    "LitGPT's scaling": ({"rope_adjustments": {"factor": 8.0}}, LLAMA),
+    "flash-attn's share": ({"rotary_emb_fraction": 0.5}, LLAMA),
+    "flash-attn's layout": ({"rotary_emb_interleaved": True}, LLAMA),
+    "flash-attn's xPos": ({"rotary_emb_scale_base": 512.0}, LLAMA),
+    "Qwen 1": ({"use_dynamic_ntk": True}, LLAMA),
+    "MiMo's windows": ({"swa_rope_theta": 10_000}, LLAMA),
+    "DeepSeek-V4's second base": ({"compress_rope_theta": 160_000}, LLAMA),
+    "Gemma 4's wide heads": ({"global_head_dim": 512}, LLAMA),
+    "Zamba 2": ({"use_mem_rope": True}, LLAMA),
+    "three axes": ({"rope_3d": True}, LLAMA),
+    "MLX's layout": ({"rope_traditional": True}, LLAMA),
+    "Megatron's type": ({"rope_type": "yarn"}, MEGATRON),
+    "Megatron's factor": ({"rotary_scaling_factor": 40.0}, MEGATRON),
+    "Megatron's ramp": ({"yarn_beta_fast": 32.0}, MEGATRON),
+    "Megatron's sections": ({"mrope_section": [16, 24, 24]}, MEGATRON),
+    "Megatron's encoding": (
+        {"position_embedding_type": "learned_absolute"},
+        MEGATRON,
+    ),
+    "NeMo's share": ({"rotary_percentage": 0.5}, MEGATRON),
+}
+"""What people's files have, which no reader here knows, and the file around it."""
+
+
+@pytest.mark.parametrize("names, around", OTHER_SPELLINGS.values(), ids=OTHER_SPELLINGS)
+def test_other_spellings_are_warned_of(names, around):
+    """Each was once read without a word."""
+    plain, found = read_rope(around), read_rope(around | names)
+    new = {*found.remarks} - {*plain.remarks}
+    assert any(
+        remark.code == "unread-name" and name in remark.text
+        for remark in new
+        for name in names
+    )
+
+
+def _values(reading):
+    """What is read: rotations of the kinds that layers have, else all of them."""
+    rotations = [
+        (
+            kind if reading.layers else "",
+            rope
+            and (
+                *rope.frequencies().tolist(),
+                rope.attention_factor,
+                rope.softmax,
+                rope.layout,
+                rope.sections,
+                rope.order,
+            ),
+        )
+        for kind, rope in reading.kinds.items()
+        if not reading.layers or kind in reading.layers
+    ]
+    return sorted(map(str, rotations)), reading.layers, reading.temperature
+
+
+def _paths(config, above=()):
+    for name, value in config.items():
+        yield (*above, name), value
+        if isinstance(value, dict):
+            yield from _paths(value, (*above, name))
+
+
+def _without(config, path):
+    changed = copy.deepcopy(config)
+    inside = changed
+    for name in path[:-1]:
+        inside = inside[name]
+    return changed, inside, inside.pop(path[-1])
+
+
+def _renamed(config, path):
+    changed, inside, value = _without(config, path)
+    inside[f"{path[-1]}_of_rope"] = value
+    return changed
+
+
+def _nested(config, path):
+    changed, inside, value = _without(config, path)
+    inside["rope_settings"] = {path[-1]: value}
+    return changed
+
+
+# The kinds of layer of DeepSeek-V4 have labels that its list of layers does not use.
+LABELS = {"deepseek_v4.DeepseekV4RotaryEmbedding"}
+
+
+@pytest.mark.parametrize("change", [_renamed, _nested])
+@pytest.mark.parametrize("part", range(4))
+def test_no_name_of_any_class_is_renamed_or_nested_in_silence(change, part):
+    """Every name of every family: another reading comes with another remark."""
+    changed_readings = 0
+    for case, config in [*CASES.items()][part::4]:
+        before = read_rope(config)
+        for path, value in _paths(config):
+            if value in (None, False, "", [], {}):
+                continue
+            try:
+                after = read_rope(change(config, path))
+            except ConfigError:
+                continue
+            if _values(after) != _values(before):
+                changed_readings += 1
+                new = {*after.remarks} - {*before.remarks}
+                is_label = case in LABELS and isinstance(value, dict)
+                assert new or is_label, (case, path)
+    assert changed_readings > 20
+
+
+def test_a_name_added_anywhere_is_warned_of():
+    for case, config in [*CASES.items()][::10]:
+        for path, value in [((), config), *_paths(config)]:
+            if not isinstance(value, dict):
+                continue
+            changed = copy.deepcopy(config)
+            inside = changed
+            for name in path:
+                inside = inside[name]
+            inside["my_rope_switch"] = 3
+            new = {*read_rope(changed).remarks} - {*read_rope(config).remarks}
+            assert any("my_rope_switch" in remark.text for remark in new), (case, path)
+
+
+def test_only_the_last_part_of_a_file_s_own_names_is_left_unread():
+    """The classes' own files have no more of these warnings than are true."""
+    named = {
+        remark.text.partition(" is not read")[0]
+        for config in CASES.values()
+        for remark in read_rope(config).remarks
+        if remark.code == "unread-name"
+    }
+    assert len(named) <= 6, named
+
+
+def test_names_are_noted_where_they_are_read():
+    config = Watched({"a": 1, "b": {"c": 2, "d": 3}, "e": None, "f": [{"g": 4}]})
+    assert [*config.unread()] == ["a", "b.c", "b.d", "f", "f[0].g"]
+    assert "a" in config and [*config.items()] and repr(config)
+    assert [*config.unread()] == ["a", "b.c", "b.d", "f", "f[0].g"]
+    assert config["a"] == 1 and config.get("b").get("d") == 3
+    assert [*config.unread()] == ["b.c", "f", "f[0].g"]
+
+
+def test_names_under_a_prefix_are_noted_in_the_whole():
+    config = Watched({"llama.rope.base": 1, "llama.rope.scaling.factor": 2, "x": 3})
+    scaling = config.under("llama.").under("rope.scaling.")
+    assert dict(scaling) == {"factor": 2}
+    assert [*config.unread()] == ["llama.rope.base", "x"]
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("rope_theta", True),
+        ("vision_config.rotary-pct", True),
+        ("rope_scaling.beta", True),
+        ("attn_config.alibi", True),
+        ("no_rope_layers", True),
+        ("max_position_embeddings", False),
+        ("left_max_position_embeddings", False),
+        ("relative_attention_num_buckets", False),
+        ("temperature", False),
+        ("qk_nope_head_dim", False),
+        ("hidden_size", False),
+    ],
+)
+def test_names_that_have_to_do_with_positions(name, expected):
+    assert about_positions(name) is expected
+
+
+def test_each_warning_has_a_code_and_no_note_has():
+    with pytest.raises(ValueError, match="a warning has one of the codes unread-name"):
+        Remark(WARNING, "x")
+    with pytest.raises(ValueError, match="a note has none"):
+        Remark(NOTE, "x", "unread-name")
+    assert str(Remark(WARNING, "x", "unread-name")) == "warning [unread-name]: x"
+    assert all(text and not text.endswith(".") for text in CODES.values())
