@@ -365,22 +365,27 @@ def require_own_frequencies(
     return 2 * len(values)
 
 
-def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
-    """Return how many of T5's buckets on a side hold a single distance, or raise.
+def require_buckets(
+    buckets: int, distance: int, bidirectional: bool
+) -> tuple[int, int]:
+    """Return how many of T5's buckets on a side hold one distance, and how many more.
 
     A side is the earlier or the later keys. ``buckets`` is the number of all
     buckets; ``bidirectional`` divides them between both sides, otherwise all are for
-    earlier keys. From ``distance`` on, distances share the last bucket.
+    earlier keys. From ``distance`` on, distances share the last bucket. Raises if a
+    side has fewer than two buckets.
     """
-    require_bool("bidirectional", bidirectional)
-    buckets = require_dimension("buckets", buckets, 4 if bidirectional else 2)
-    single = buckets // 4 if bidirectional else buckets // 2
+    sides = 2 if require_bool("bidirectional", bidirectional) else 1
+    side = require_dimension("buckets", buckets, sides) // sides
+    if side < 2:
+        raise ValueError(f"buckets must be at least {2 * sides}, got {buckets}")
+    single = side // 2
     if require_dimension("distance", distance, 1) <= single:
         raise ValueError(
             f"distance must be above the {single} that have a bucket of their own, "
             f"got {distance}"
         )
-    return single
+    return single, side - single
 
 
 def require_span(span: int, rows: DeBERTaRows, distance: int) -> int:

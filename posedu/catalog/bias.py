@@ -24,6 +24,9 @@ ENCODINGS = (
             variant(
                 bidirectional=True, distance=16, scale="root", module={"buckets": 8}
             ),
+            variant(
+                bidirectional=True, distance=16, scale="one", module={"buckets": 6}
+            ),
         ),
         parameters="h*buckets",
         cost="O(L²) a head and layer for the bias",

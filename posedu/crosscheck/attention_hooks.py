@@ -218,17 +218,24 @@ class Crossing(Exception):
     """
 
 
-def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
+def draw_case(
+    tally: Tally,
+    encoding,
+    variant,
+    shape,
+    seed: int,
+    prepare: Callable[["Case"], "Case"] = lambda case: case,
+) -> "Case":
     """Draw inputs that are not next to a kink, and compute NumPy's results on them.
 
     A kink is a point where a result has no derivative. ``variant`` is the configuration
     (set of options) of ``encoding``; ``shape``, a :class:`Shape`, has the inputs'
     sizes; ``seed`` is the seed of the first draw. ``tally`` counts the inputs that were
-    drawn again.
+    drawn again. ``prepare`` may change drawn inputs before results are computed.
     """
     kind = {"block": _Block, "hooks": _Hooks, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
-        case = kind(encoding, variant, shape, seed + attempt)
+        case = prepare(kind(encoding, variant, shape, seed + attempt))
         try:
             case.measure()
         except Crossing:

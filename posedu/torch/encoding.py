@@ -204,6 +204,14 @@ class Encoding(nn.Module):
         return any(map(self.uses, LAYER_HOOKS))
 
     @property
+    def needs_whole_sequence(self) -> bool:
+        """True if ``locate`` needs all tokens of a sequence in one call.
+
+        A model whose input is such an encoding takes no caches. By default false.
+        """
+        return False
+
+    @property
     def given_shape(self) -> tuple[int, ...]:
         """Shape of one position that a caller gives to a model.
 

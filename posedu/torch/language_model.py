@@ -177,9 +177,10 @@ class LanguageModel(nn.Module):
         TypeError, ValueError
             As :meth:`forward`; an empty prompt; a negative number of new tokens or
             temperature; ``top_k`` outside 1 … vocab_size; ``top_k`` or ``generator``
-            with temperature 0; an encoding that draws positions for a whole sequence
-            (:class:`posedu.torch.absolute.randomized.Randomized`); ``compiled`` with an
-            encoding for which steps of fixed shape would be wrong.
+            with temperature 0; an encoding that needs all tokens of a sequence at once
+            (:class:`posedu.torch.absolute.randomized.Randomized`, CAPE that
+            normalizes); ``compiled`` with an encoding for which steps of fixed shape
+            would be wrong.
         """
         self._require_tokens(tokens)
         if tokens.shape[1] == 0:

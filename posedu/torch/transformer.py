@@ -228,12 +228,19 @@ class Transformer(nn.Module):
         ------
         TypeError, ValueError
             As :meth:`posedu.torch.attention.Attention.forward`; caches that are not as
-            many as the layers, one for two layers, or of different numbers of tokens.
+            many as the layers, one for two layers, or of different numbers of tokens;
+            caches for an ``input`` that needs a sequence's tokens in one call.
         """
         first = cast(Block, self.blocks[0])
         require_input(x, self.d_model, first.attention.q.weight)
         layers = len(self.blocks)
         given = [] if caches is None else _require_caches(caches, layers)
+        if given and self.input.needs_whole_sequence:
+            raise ValueError(
+                f"{type(self.input).__name__} makes the positions of a sequence from "
+                "all its tokens, got caches, with which a call has only some: make all "
+                f"positions once, for a model without this module: {self.input}"
+            )
         extended = [cache.shared() for cache in given]
         start = given[0].count if given else 0
         cache_of_layer: Sequence[KVCache | None] = extended or [None] * layers

@@ -1,15 +1,19 @@
 """Proofs read the displayed formulas strictly, so that the two cannot differ."""
 
+import re
+
 import numpy as np
 import pytest
 import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posedu.book import proof
 from posedu.book.display import DisplayError, find, mutants, parse, sides
 from posedu.book.proof import ProofError, prove, prove_each, prove_sampled
 from posedu.sympy.attention import softmax
 from posedu.sympy.rotary import rotation
+from support import ROOT
 
 a, b, i, j, t, x = sp.symbols("a b i j t x", real=True)
 s, omega = sp.Function("s"), sp.Function("omega")
@@ -224,11 +228,64 @@ def test_entries_of_a_matrix_symbol_are_numbers_like_others(page, capsys):
 
 
 def test_a_display_without_anything_to_change_is_read_all_the_same(page, capsys):
-    page("i = i")
-    prove("eq-x", {"i": i}, covers="")
-    assert (
-        "for all values of its symbols, as typeset. Covers" in capsys.readouterr().out
+    page(r"S = S \cup S")
+    prove_each("eq-x", [1], lambda _: {"S": sp.FiniteSet(1, 2)}, covers="")
+    assert "checked exactly in 1 case, as typeset. Covers" in capsys.readouterr().out
+
+
+def test_a_side_is_negated_where_there_is_no_sign_index_or_exponent(page, capsys):
+    page("x = f(x)")
+    prove("eq-x", {"f": lambda x: x, "x": x}, covers="")
+    assert "refuses 1 of 1 mutants" in capsys.readouterr().out
+    page(r"\det M = 0")
+    prove("eq-x", {"M": sp.zeros(2, 2), "det": lambda m: m.det()}, covers="")
+    assert "refuses 1 of 1 mutants" in capsys.readouterr().out
+    page(r"\lvert x \rvert = \lvert t \rvert \iff f(x) = f(t)")
+    cases = [(-1, 1), (0, 0), (2, 3)]
+
+    def at(case):
+        return dict(zip("xt", case, strict=True), f=lambda x: x * x)
+
+    prove_each("eq-x", cases, at, covers="")
+    assert "refuses 2 of 2 mutants" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "chapter, labels",
+    [
+        ("floater", {"eq-floater-raised", "eq-floater-off"}),
+        ("learned-embeddings", {"eq-learned-first"}),
+    ],
+)
+def test_formulas_of_the_book_without_a_sign_refuse_a_negated_side(
+    chapter, labels, monkeypatch
+):
+    """Run the chapter's cells up to the checks of the formulas."""
+    execute = pytest.importorskip("posedu_sphinx.site.execute")
+    path = ROOT / f"book/absolute/{chapter}.md"
+    monkeypatch.chdir(path.parent)
+    found, names = {}, {"__name__": "__main__"}
+    monkeypatch.setattr(
+        proof, "_declare", lambda made: found.update({made.label: made})
     )
+    for cell in execute.read(path).cells:
+        if cell.cell_type == "code" and not labels <= found.keys():
+            exec(cell.source, names)
+    assert {found[label].typeset for label in labels} == {(1, 1)}
+
+
+def test_every_formula_of_the_book_that_can_be_read_has_a_mutant():
+    parsed = 0
+    for path in sorted((ROOT / "book").rglob("*.md")):
+        labels = re.findall(r"^\s*\$\$ \((eq-[\w-]+)\)$", path.read_text("utf-8"), re.M)
+        for label in labels:
+            try:
+                tree = parse(find(label, path.parent))
+            except DisplayError:
+                continue
+            parsed += 1
+            assert next(mutants(tree), None) is not None, label
+    assert parsed > 250
 
 
 def test_an_inequality_is_proved_by_the_sign_of_a_product(page, capsys):

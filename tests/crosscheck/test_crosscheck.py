@@ -327,11 +327,14 @@ def test_the_verdict_is_a_line_over_the_table():
     assert CrossCheck("rope", ()).verdict().line.startswith("✗")
 
 
-def test_nan_is_outside_every_bound():
+@pytest.mark.parametrize("lefts", [[[np.nan]], [[0.5], [np.nan, 0.5]], [[np.nan], [9]]])
+def test_nan_is_outside_every_bound_and_the_largest_error(lefts):
     tally = Tally()
-    tally.add("a", "b", "cpu", "float32", "out", np.array([np.nan]), np.zeros(1), 1.0)
+    for left in map(np.array, lefts):
+        tally.add("a", "b", "cpu", "float32", "out", left, np.zeros(len(left)), 10.0)
     (row,) = tally.rows()
     assert isinstance(row, Row) and not row.ok
+    assert row.error == row.used == np.inf
 
 
 def test_unknown_names_and_modes_are_refused():

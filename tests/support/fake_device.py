@@ -123,9 +123,11 @@ FIRST = [
 @pytest.mark.parametrize("entry, variant, route", FIRST)
 def test_a_cache_grows_moves_and_forgets_on_the_device(entry, variant, route):
     with Pretended(), torch.no_grad():
-        model = model_of(entry, variant, route, variant.heads)
+        model = model_of(entry, variant, route, variant.heads).eval()
         at = positions_of(entry.axes, entry.kind)[-1]
         is_model = isinstance(model, Transformer)
+        if is_model and model.input.needs_whole_sequence:
+            pytest.skip("its positions need all tokens of a sequence")
         caches = model.caches() if is_model else [KVCache()]
         cached = {"caches": caches} if is_model else {"cache": caches[0]}
         for start, stop in (0, 4), (4, 5), (5, 6):

@@ -66,7 +66,11 @@ def windowed(layer, name, n):
 
 
 def in_chunks(layer, name, n):
-    """The first half of the tokens into a cache, then the other half onto it."""
+    """The first half of the tokens into a cache, then the other half onto it.
+
+    CAPE and PoSE take no caches in training, where they draw positions.
+    """
+    layer.eval()
     x, positions = inputs(layer, name, n)
     is_model = isinstance(layer, Transformer)
     cache = {"caches": layer.caches()} if is_model else {"cache": KVCache()}

@@ -1,6 +1,7 @@
 """Mutants of displayed equations: copies with one sign, index or exponent changed."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from lark import Token, Tree
@@ -10,6 +11,7 @@ from posedu.book.display.grammar import parse
 from posedu.book.display.semantics import index_nodes, is_transpose
 
 _REVERSED = {"+": "-", "-": "+"}
+_ONE = Tree("factor", [Token("NUMBER", "1")])
 
 
 @check_types
@@ -19,9 +21,36 @@ def mutants(display: str | Tree) -> Iterator[Tree]:
     ``display`` is the equation as LaTeX or as a syntax tree; copies are syntax trees. A
     sign is reversed; 1 is added to an index, a bound of a sum or an exponent; a
     transpose or the prime of a derivative is removed. Scripts that are part of a name
-    are not changed.
+    are not changed. In an equation that has none of these, a right side gets a minus
+    sign, or 1 takes the place of 0.
     """
-    yield from _mutants(parse(display) if isinstance(display, str) else display)
+    tree = parse(display) if isinstance(display, str) else display
+    changed = _mutants(tree)
+    first = next(changed, None)
+    yield from _negated(tree) if first is None else chain([first], changed)
+
+
+def _negated(node: Tree) -> Iterator[Tree]:
+    """Yield every copy of an equation with the last side of one statement negated.
+
+    A 0 becomes 1; a side with several terms is left as it is.
+    """
+    if node.data == "statement":
+        *before, last = node.children
+        if len(last.children) == 1:
+            yield Tree(node.data, [*before, _opposite(last)])
+        return
+    for at, child in enumerate(node.children):
+        if isinstance(child, Tree):
+            for copy in _negated(child):
+                before, after = node.children[:at], node.children[at + 1 :]
+                yield Tree(node.data, [*before, copy, *after])
+
+
+def _opposite(side: Tree) -> Tree:
+    if [str(token) for token in side.scan_values(bool)] == ["0"]:
+        return Tree("sum", [Tree("product", [_ONE])])
+    return Tree("sum", [Token("SIGN", "-"), *side.children])
 
 
 def _mutants(node: Any) -> Iterator[Any]:
@@ -84,6 +113,5 @@ def _plus_one(node: Tree | Token) -> Tree:
     if not (isinstance(node, Tree) and node.data == "factor"):
         is_statement = isinstance(node, Tree) and node.data == "statement"
         node = Tree("factor", [Tree("group", [node]) if is_statement else node])
-    one = Tree("factor", [Token("NUMBER", "1")])
-    terms = [Tree("product", [node]), Token("SIGN", "+"), Tree("product", [one])]
+    terms = [Tree("product", [node]), Token("SIGN", "+"), Tree("product", [_ONE])]
     return Tree("statement", [Tree("sum", terms)])

@@ -378,6 +378,10 @@ def _random(std: float) -> Callable[[Settings], Random]:
 
 STARTS: Mapping[str, Condition] = MappingProxyType(
     {
+        "alibi-steep": Condition(
+            "ALiBi, slopes 1/2 to 1/16",
+            lambda s: ALiBi(s.heads, slopes="authors", bias_max=4.0),
+        ),
         "fire-frozen": Condition("FIRE, c and threshold not trained", _frozen_fire),
         "learned-wide": Condition(
             "learned absolute, started at 1",
@@ -395,12 +399,14 @@ STARTS: Mapping[str, Condition] = MappingProxyType(
         ),
     }
 )
-"""Controls: other starts and places, which are reported separately.
+"""Controls: other starts, places and slopes, which are reported separately.
 
 Learned tables start with the deviation 0.02, random ones have 1, so each is trained
 with the other's, too; the random ones are drawn from the seed of the run. FLOATER adds
 vectors in every layer, so sinusoids do, too. T5's code draws queries smaller by √d, as
-its logits are not divided by it, and a table that is not 0.
+its logits are not divided by it, and a table that is not 0. Of ALiBi's slopes for four
+heads, 1/64 and 1/256 change weights by less than a factor of e over the training
+length; the steeper slopes have 1/2 and 1/8 in place of these two.
 """
 
 FURTHER: Mapping[str, Condition] = MappingProxyType(

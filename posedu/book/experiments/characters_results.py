@@ -123,6 +123,7 @@ CONTROLS = (
     ("random-narrow", "learned"),
     ("sinusoidal-per-layer", "sinusoidal"),
     ("floater", "sinusoidal-per-layer"),
+    ("alibi-steep", "alibi"),
 )
 """Pairs of an encoding and the one that it controls, or that controls it."""
 
@@ -470,7 +471,7 @@ def absolute(result: Result) -> Table:
 
 
 def controls(result: Result) -> Table:
-    """Return a table of ``CONTROLS``: what a start, or where vectors are added, does.
+    """Return a table of ``CONTROLS``: what a start, a place or ALiBi's slopes do.
 
     The table has the bits per character saved compared with another encoding, with
     intervals; all intervals of one length hold together with 95 %.

@@ -111,7 +111,7 @@ window.posedu.readRope = (() => {
     const factor = type === "default" ? 1 : value("factor");
     if (type === "linear") reading.frequencies = plain.map((w) => w / factor);
     if (type === "dynamic") {  // They are plain up to the training length.
-      reading.remarks = [`warning: ${where}: under 'dynamic' ${known.staleKeys}`];
+      reading.remarks = [`warning [stale-keys]: ${where}: under 'dynamic' ${known.staleKeys}`];
     }
     if (type === "yarn" || type === "llama3") {
       const name = "original_max_position_embeddings";

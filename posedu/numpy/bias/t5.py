@@ -21,8 +21,8 @@ def t5_buckets(
 
     Half of the buckets hold one distance each, the other half distances up to
     ``distance`` on a logarithmic scale; larger distances share the last bucket (arXiv
-    1910.10683 §2.1, whose code this follows). A distance that is no integer is rounded
-    down.
+    1910.10683 §2.1, whose code this follows). If a side has an odd number of buckets,
+    one more is on the scale. A distance that is no integer is rounded down.
 
     Parameters
     ----------
@@ -42,28 +42,29 @@ def t5_buckets(
     Raises
     ------
     TypeError, ValueError
-        Offsets not finite, numbers of buckets that cannot be halved, a ``distance``
-        within the buckets of one distance.
+        Offsets not finite, fewer than two buckets on a side, an odd number of them
+        for two sides, a ``distance`` within the buckets of one distance.
     """
     offsets = require_positions(offsets, "offsets")
-    single = require_buckets(buckets, distance, bidirectional)
+    single, scaled = require_buckets(buckets, distance, bidirectional)
     distance = int(distance)  # NumPy's integers have no room for its powers
     steps = np.abs(offsets) if bidirectional else np.maximum(offsets, 0)
-    bucket = np.searchsorted(_starts(single, distance), steps, side="right") - 1
-    later = 2 * single * (offsets < 0) if bidirectional else 0
+    starts = _starts(single, scaled, distance)
+    bucket = np.searchsorted(starts, steps, side="right") - 1
+    later = len(starts) * (offsets < 0) if bidirectional else 0
     return np.asarray(bucket + later)
 
 
-def _starts(single: int, distance: int) -> list[int]:
+def _starts(single: int, scaled: int, distance: int) -> list[int]:
     """The smallest distance in each bucket of one side (keys before or after a query).
 
-    After the e = ``single`` buckets of one distance each, on a logarithmic scale that
-    ends at ``distance``, the t-th bucket starts at the first n ≥ e (distance/e)^(t/e):
-    the first with n^e e^t ≥ e^e distance^t.
+    After the e = ``single`` buckets of one distance each come s = ``scaled`` ones on a
+    logarithmic scale that ends at ``distance``: the t-th starts at the first
+    n ≥ e (distance/e)^(t/s), which is the first with n^s e^t ≥ e^s distance^t.
     """
     starts, n, e = list(range(single)), single, single
-    for t in range(e):
-        while n**e * e**t < e**e * distance**t:
+    for t in range(scaled):
+        while n**scaled * e**t < e**scaled * distance**t:
             n += 1
         starts.append(n)
     return starts

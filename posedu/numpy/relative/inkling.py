@@ -63,8 +63,10 @@ def inkling(
         The map from a token's input to d_rel numbers for each head,
         ``[heads · d_rel, d_model]``.
     distance_basis
-        The d_rel learned curves, each a number for the distances 0, 1, …,
-        table_length − 1; keys farther away, and keys after the query, get bias 0.
+        The d_rel learned curves, ``[d_rel, table_length]``, each a number for the
+        distances 0, 1, …, table_length − 1; keys farther away, and keys after the
+        query, get bias 0. The number of columns alone says how far the curves reach
+        (Inkling: 1024 distances): fewer columns are a shorter table, and no error.
     divisor
         The divisor of q · k: ``"width"``, d (Inkling, whose queries and keys are
         normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not

@@ -16,13 +16,13 @@ def t5_bucket(
     on, distances share the last bucket. Equation ``def-t5-bucket``. See
     :func:`posedu.numpy.bias.t5_buckets`.
     """
-    e = require_buckets(buckets, distance, bidirectional)
+    e, scaled = require_buckets(buckets, distance, bidirectional)
     offset = expression("offset", offset)
     n = int(sp.floor(sp.Abs(offset) if bidirectional else sp.Max(offset, 0)))
     if n >= e:
-        size, step = sp.Rational(n, e) ** e, sp.Rational(distance, e)
-        n = e + sum(bool(size >= step**t) for t in range(1, e))
-    return n + 2 * e if bidirectional and offset < 0 else n
+        size, step = sp.Rational(n, e) ** scaled, sp.Rational(distance, e)
+        n = e + sum(bool(size >= step**t) for t in range(1, scaled))
+    return n + e + scaled if bidirectional and offset < 0 else n
 
 
 def t5(

@@ -242,7 +242,8 @@ class _Part:
         if [*by_kind] == [EVERY]:
             layers = tuple(kind if kind == "none" else EVERY for kind in layers)
         elif not {*layers} <= {*by_kind, "none"}:
-            if self.config.get("model_type") not in OWN_LABELS:
+            has_own = self.config.get("model_type") in OWN_LABELS
+            if not has_own and not {*by_kind} <= {*layers}:
                 self._warn_of_kinds(where, {*layers}, {*by_kind})
             layers = ()
         kinds: dict[str, RotaryConfig | None] = {}

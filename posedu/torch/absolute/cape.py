@@ -45,7 +45,8 @@ class CAPE(SampledPositions):
         ln λ of a sequence is uniform between minus and plus the logarithm of this.
     normalize
         Whether a sequence's mean position is subtracted first, in evaluation too. The
-        mean is taken over the tokens of one call: with a cache, subtract it yourself.
+        mean is taken over the tokens of one call, so a model with caches refuses this
+        module: subtract the mean of all tokens yourself, and leave the module out.
     inner
         Encoding of the augmented positions in the input: the paper's sinusoids, or
         ``None`` where layers encode them. Default ``None``.
@@ -74,6 +75,11 @@ class CAPE(SampledPositions):
         self.max_jitter = require_not_negative("max_jitter", max_jitter)
         self.max_scale = require_stretch("max_scale", max_scale)
         self.normalize = require_bool("normalize", normalize)
+
+    @property
+    def needs_whole_sequence(self) -> bool:
+        """True in training, and where a sequence's mean position is subtracted."""
+        return self.training or self.normalize
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
         """Draw the float64 random numbers Δ, ε and λ for each of ``rows`` sequences.

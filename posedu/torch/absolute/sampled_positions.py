@@ -22,8 +22,9 @@ class SampledPositions(Encoding):
     evaluation too, ``takes_indices`` where positions must be the indices 0, 1, … of
     tokens.
 
-    With a cache, the random numbers of one sequence must be the same in every call:
-    draw once for all tokens, give the changed positions and leave this module out.
+    A call that changes positions takes no caches, since the random numbers of one
+    sequence must be the same for all its tokens: draw once for all of them, give the
+    changed positions and leave this module out.
     """
 
     in_evaluation = False
@@ -38,6 +39,11 @@ class SampledPositions(Encoding):
                 f"generator must be a torch.Generator, got {type(generator).__name__}"
             )
         self.inner, self.generator = inner, generator
+
+    @property
+    def needs_whole_sequence(self) -> bool:
+        """True where positions are changed by random numbers of their sequence."""
+        return self.training or self.in_evaluation
 
     def require(self, layer: Sizes) -> None:
         """Raise unless an attention layer of these sizes can use this encoding.

@@ -29,15 +29,15 @@ def t5_buckets(
 
     See :func:`posedu.numpy.bias.t5_buckets`, which explains the arguments.
     """
-    single = require_buckets(buckets, distance, bidirectional)
+    single, scaled = require_buckets(buckets, distance, bidirectional)
     require_position_dtype("offsets", offsets)
     steps = (offsets.abs() if bidirectional else offsets.clamp(min=0)).floor()
     wide = steps.to(torch.float64).clamp(min=single) / single
-    share = wide.log() / math.log(distance / single) * single
+    share = wide.log() / math.log(distance / single) * scaled
     # Rounding may put a whole number slightly below itself.
-    far = single + (share + 1e-9).floor().clamp(max=single - 1)
+    far = single + (share + 1e-9).floor().clamp(max=scaled - 1)
     bucket = torch.where(steps < single, steps, far).to(torch.int64)
-    return bucket + 2 * single * (offsets < 0) if bidirectional else bucket
+    return bucket + (single + scaled) * (offsets < 0) if bidirectional else bucket
 
 
 class T5(ByDistance):
@@ -69,9 +69,9 @@ class T5(ByDistance):
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers, numbers of buckets that cannot be halved,
-        a ``distance`` that has a bucket of its own, a ``table`` of another shape;
-        unknown ``scale``.
+        Sizes that are not positive integers, fewer than two buckets on a side, an odd
+        number of them for two sides, a ``distance`` that has a bucket of its own, a
+        ``table`` of another shape; unknown ``scale``.
     """
 
     def __init__(

@@ -331,6 +331,16 @@ def test_t5_starts_as_its_code_draws_it():
         assert 0.6 < deviation < 1.5
 
 
+def test_steep_slopes_replace_the_two_that_are_flat_over_the_training_length():
+    settings, one = Settings(text="made up"), torch.ones(1, dtype=torch.float64)
+    authors, steep = (
+        {-m for m in ALL[name].make(settings).of_offsets(one).flatten().tolist()}
+        for name in ("alibi", "alibi-steep")
+    )
+    assert authors - steep == {1 / 64, 1 / 256}
+    assert steep - authors == {1 / 2, 1 / 8}
+
+
 def test_single_numbers_are_kept_after_training():
     run = characters.run(0.01, "fire", 3, SMALL)
     layers = range(SMALL.layers)

@@ -334,6 +334,36 @@ def test_places_drawn_once_serve_a_cache():
     )
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_caches_are_refused_where_positions_need_the_whole_sequence(name):
+    """All draw anew in each training call; PoSE and CAPE do not draw in evaluation."""
+    moving = MODULES[name](inner=Sinusoidal(16, layout="half"))
+    model = Transformer(16, 2, 2, input=moving).double()
+    x = torch.randn(1, 7, 16, dtype=torch.float64)
+    for training in (True, False):
+        model.train(training)
+        if training or name in ("cape, normalized", "randomized"):
+            with pytest.raises(ValueError, match="of a sequence from all its tokens"):
+                model(x[:, :4], caches=model.caches())
+            continue
+        caches = model.caches()
+        parts = [model(x[:, a:b], caches=caches) for a, b in ((0, 4), (4, 5), (5, 7))]
+        torch.testing.assert_close(torch.cat(parts, 1), model(x), rtol=0, atol=1e-12)
+
+
+def test_normalized_positions_given_by_hand_serve_caches():
+    moving = MODULES["cape, normalized"](inner=Sinusoidal(16, layout="half")).eval()
+    model = Transformer(16, 2, 2, input=moving).double().eval()
+    without = Transformer(16, 2, 2, input=moving.inner).double().eval()
+    without.blocks, without.norm = model.blocks, model.norm
+    x, at = torch.randn(1, 7, 16, dtype=torch.float64), torch.arange(7) - 3.0
+    caches = without.caches()
+    parts = [
+        without(x[:, a:b], at[a:b], caches=caches) for a, b in ((0, 4), (4, 5), (5, 7))
+    ]
+    torch.testing.assert_close(torch.cat(parts, 1), model(x), rtol=0, atol=1e-12)
+
+
 def test_what_is_inside_says_what_it_needs():
     inner = Sinusoidal(8, layout="half")
     with pytest.raises(ValueError, match="d_model = 8, the layer has d_model = 16"):

@@ -294,17 +294,44 @@ def test_buckets_start_where_published(bidirectional):
         assert not back.any()
 
 
-def by_fractions(n, single, distance):
-    """e + t for the last t with (n/e)^e ≥ (distance/e)^t, in fractions."""
+@pytest.mark.parametrize(
+    "buckets, bidirectional, distance, starts",
+    [
+        (6, True, 128, [0, 1, 12]),
+        (6, True, 20, [0, 1, 5]),
+        (10, True, 64, [0, 1, 2, 7, 21]),
+        (3, False, 9, [0, 1, 3]),
+        (5, False, 128, [0, 1, 2, 8, 32]),
+        (7, False, 32, [0, 1, 2, 3, 6, 10, 18]),
+    ],
+)
+def test_odd_numbers_of_buckets_are_those_of_transformers(
+    buckets, bidirectional, distance, starts
+):
+    """Starts in ``T5Attention._relative_position_bucket`` of transformers 5.23.0."""
+    options = dict(bidirectional=bidirectional, buckets=buckets, distance=distance)
+    offsets = np.arange(-299, 300)
+    bucket = reference.t5_buckets(offsets, **options)
+    fast = bias.t5_buckets(torch.tensor(offsets), **options).numpy()
+    np.testing.assert_array_equal(fast, bucket)
+    earlier, later = bucket[299:], bucket[298::-1]
+    assert [*np.searchsorted(earlier, range(len(starts)))] == starts
+    expected = earlier[1:] + len(starts) if bidirectional else 0
+    np.testing.assert_array_equal(later, expected)
+
+
+def by_fractions(n, single, scaled, distance):
+    """e + t for the last t with (n/e)^s ≥ (distance/e)^t, in fractions."""
     if n < single:
         return n
-    size, step = Fraction(n, single) ** single, Fraction(distance, single)
-    return single + max(t for t in range(single) if size >= step**t)
+    size, step = Fraction(n, single) ** scaled, Fraction(distance, single)
+    return single + max(t for t in range(scaled) if size >= step**t)
 
 
-@given(st.integers(1, 20), st.integers(1, 400), st.booleans(), st.integers(0, 2**31))
-def test_buckets_of_all_implementations_are_exact(single, beyond, bidirectional, seed):
-    distance, buckets = single + beyond, (4 if bidirectional else 2) * single
+@given(st.integers(2, 40), st.integers(1, 400), st.booleans(), st.integers(0, 2**31))
+def test_buckets_of_all_implementations_are_exact(side, beyond, bidirectional, seed):
+    single = side // 2
+    distance, buckets = single + beyond, (2 if bidirectional else 1) * side
     options = {
         "bidirectional": bidirectional,
         "buckets": buckets,
@@ -317,8 +344,8 @@ def test_buckets_of_all_implementations_are_exact(single, beyond, bidirectional,
     np.testing.assert_array_equal(fast, bucket)
     for offset, b in zip(offsets.tolist(), bucket.tolist(), strict=True):
         n = abs(offset) if bidirectional else max(offset, 0)
-        expected = by_fractions(n, single, distance)
-        assert b == expected + (2 * single if bidirectional and offset < 0 else 0)
+        expected = by_fractions(n, single, side - single, distance)
+        assert b == expected + (side if bidirectional and offset < 0 else 0)
         assert symbolic.t5_bucket(sp.Integer(offset), **options) == b
 
 
@@ -655,7 +682,9 @@ BAD = [
         ValueError,
         r"\[3, 4, 4\] for 3 heads, got shape \[2, 4, 4\]",
     ),
-    (lambda: T5(2, bidirectional=True, buckets=6), ValueError, "multiple of 4, got 6"),
+    (lambda: T5(2, bidirectional=True, buckets=7), ValueError, "multiple of 2, got 7"),
+    (lambda: T5(2, bidirectional=True, buckets=2), ValueError, "at least 4, got 2"),
+    (lambda: T5(2, bidirectional=False, buckets=1), ValueError, "at least 2, got 1"),
     (lambda: T5(2, bidirectional=False, distance=16), ValueError, "above the 16"),
     (
         lambda: T5(2, bidirectional=False, table=torch.zeros(3, 32)),
