@@ -3,6 +3,7 @@
 The exercises on each family of encodings are in the folder with the family's name.
 """
 
+import ast
 import copy
 import difflib
 import functools
@@ -14,6 +15,7 @@ import os
 import pkgutil
 import re
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -276,11 +278,48 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
         return "correct", "correct"
     first = is_right.index(False)
     failing = exercise.cases[first]
-    fault = diagnose(exercise, given, wanted)
+    fault = _whole_division(answer) or _changed(answer, failing, given[first])
+    fault = fault or diagnose(exercise, given, wanted)
     fault = fault or _broken_property(exercise, answer, failing)
     fault = fault or f"Not the right value. {locate(exercise, given, wanted)}".rstrip()
     shown = _comparison(exercise, failing, given[first], wanted[first])
     return "wrong", f"{fault}\n{shown}"
+
+
+def _whole_division(answer: Answer) -> str:
+    """Return a reply on a division of whole numbers that rounds, such as 1 // 2, or ''.
+
+    It is looked for in the code of ``answer``, the learner's function.
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(source_of(answer) or ""))
+    except SyntaxError:  # the lines of a lambda function need not be whole statements
+        return ""
+    for node in ast.walk(tree):
+        match node:
+            case ast.BinOp(
+                ast.Constant(int(above)), ast.FloorDiv(), ast.Constant(int(below))
+            ) if below and above % below:
+                return (
+                    f"In your code `{above}//{below}` is {above // below}, since `//` "
+                    f"rounds down. Divide by `/`, or in SymPy by `sp.Rational({above}, "
+                    f"{below})`."
+                )
+    return ""
+
+
+def _changed(answer: Answer, case: tuple, before: Any) -> str:
+    """Return a reply that a learner's answer changes from call to call, or ''.
+
+    ``before`` is what it returned in its first call with the arguments ``case``.
+    """
+    again, complaint = _call(answer, case)
+    if complaint or show(again, 10**6) == show(before, 10**6):
+        return ""
+    return (
+        "Your answer gives another result when it is called again. Does it draw random "
+        "numbers of its own, or change something outside of the function?"
+    )
 
 
 def _longest() -> float:

@@ -44,6 +44,7 @@ def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
         warnings.simplefilter("ignore")
         return (
             found.misconception()
+            or found.inexact()
             or found.strange_number()
             or found.operation()
             or found.other_argument()
@@ -128,8 +129,8 @@ class Diagnosis:
         """Return whether a function gives the learner's results in the given places.
 
         Each place is a pair: the number of a test input, and the number of an entry of
-        the result's tuple (0 if the result is no tuple). If ``answer``, the function,
-        raises an exception, false.
+        the result's tuple (0 if the result is no tuple). Exact results may come as
+        rounded decimals. If ``answer``, the function, raises an exception, false.
         """
         found: dict[int, list[Array]] = {}
         for case, part in places:
@@ -139,7 +140,10 @@ class Diagnosis:
                     found[case] = parts(answer(*arguments), self.results[case])
                 except Exception:  # the answer may not be defined for this case
                     return False
-            if not self._is_given(found[case], case, part):
+            if not self._is_given(found[case], case, part) and not (
+                len(found[case]) > part
+                and _are_decimals(self.given[case][part], found[case][part])
+            ):
                 return False
         return True
 
@@ -184,28 +188,33 @@ class Diagnosis:
             return True
         return bool(np.isfinite(got).all() or not np.isfinite(want).all())
 
+    def inexact(self) -> str:
+        """Return a reply on exact results with a rounding error, or ''."""
+        tolerance = self.exercise.tolerance
+        wrong = [pair for pair in self._pairs() if not agree(*pair, tolerance)]
+        if all(_are_decimals(got, want) for got, want in wrong):
+            return self._reply("Your answer has decimals", _DECIMALS)
+        if all(_are_rounded(got, want) for got, want in wrong):
+            return self._reply("Decimals made rational", _MADE_RATIONAL)
+        return ""
+
     def strange_number(self, later: bool = False) -> str:
-        """Return a reply on NaN, infinities or decimals that the right result lacks.
+        """Return a reply on NaN or infinities that the right result lacks.
 
         An empty string if the learner's results have none of these for the test input
         that is shown or, with ``later``, for any other one. NaN or infinities are no
         mistake of their own where the right result of any test input has them.
         """
-        if any(_are_decimals(got, want) for got, want in self._pairs()):
-            return self._reply("Your answer has decimals", _DECIMALS)
-        numbers = [want for _, want in self._pairs() if want.dtype.kind == "f"]
-        has_nan = any(np.isnan(want).any() for want in numbers)
-        has_infinity = any(np.isinf(want).any() for want in numbers)
+        has_nan = any(_has_nan(want) for _, want in self._pairs())
+        has_infinity = any(_has_infinity(want) for _, want in self._pairs())
         where = " for another input" if later else ""
         for case, part in self.part:
             got, want = self.given[case][part], self.wanted[case][part]
-            if want.dtype.kind != "f" or got.dtype.kind != "f":
-                continue
             if case != self.shown and not later:
                 continue
-            if np.isnan(got).any() and not has_nan:
+            if _has_nan(got) and not has_nan:
                 return self._reply(f"Your answer contains NaN{where}", _NAN)
-            if np.isinf(got).any() and not has_infinity:
+            if _has_infinity(got) and not has_infinity:
                 if _are_logits(got, want):
                     return self._reply("Logits, not weights", _LOGITS)
                 return self._reply(
@@ -232,7 +241,7 @@ class Diagnosis:
         """Return a reply on the operation from the right results to the learner's.
 
         The operation is, for instance, a reversed sign or a transposition. The reply is
-        an empty string if no operation does it.
+        an empty string if no operation does it. Zeros alone are evidence of none.
         """
         tolerance = self.exercise.tolerance
         for name, message, operation in OPERATIONS:
@@ -244,7 +253,9 @@ class Diagnosis:
             ):  # the operation is not defined for these entries
                 continue
             pairs = zip((got for got, _ in self._pairs()), made, strict=True)
-            if all(agree(got, other, tolerance) for got, other in pairs):
+            if any(map(np.any, made)) and all(
+                agree(got, other, tolerance) for got, other in pairs
+            ):
                 return self._reply(name, message)
         return ""
 
@@ -275,13 +286,16 @@ class Diagnosis:
         """Return whether results that a changed argument explains are no coincidence.
 
         Counts and truth values agree by chance easily, so at least half of them must be
-        wrong: the changed argument then explains more than the right one would.
+        wrong, and at least half of these distinct: the changed argument then explains
+        more than the right one or a fixed result would.
         """
-        pairs = self._pairs()
+        pairs, tolerance = self._pairs(), self.exercise.tolerance
         if any(want.dtype.kind not in "biu" for _, want in pairs):
             return True
-        wrong = [not agree(got, want, self.exercise.tolerance) for got, want in pairs]
-        return 2 * sum(wrong) >= len(wrong)
+        wrong = [got for got, want in pairs if not agree(got, want, tolerance)]
+        distinct = {(got.shape, tuple(got.flat)) for got in wrong}
+        are_distinct = len(distinct) > 1 and 2 * len(distinct) >= len(wrong)
+        return 2 * len(wrong) >= len(pairs) and are_distinct
 
     def _changes(self) -> Iterator[tuple[str, str, Callable[[tuple], Any]]]:
         """Yield each slip in the arguments: a name, a message, and a function.
@@ -377,6 +391,11 @@ _DECIMALS = (
     "Up to rounding it is right, but results in SymPy must be exact: "
     "`sp.Rational(1, 3)` for 1/3, `sp.Integer(2)` for 2.0, `sp.pi`, `sp.sqrt`."
 )
+_MADE_RATIONAL = (
+    "Up to a rounding error it is right. A division has rounded, and "
+    "`sp.Rational` or `sp.nsimplify` cannot undo it: `sp.Rational(1, 3)` divides "
+    "exactly, `sp.Rational(1 / 3)` does not."
+)
 _NAN = (
     "NaN comes from 0/0, 0 · ∞, ∞ − ∞, or the logarithm or root of a negative number. "
     "Where does your code compute one of these?"
@@ -410,21 +429,63 @@ def _are_decimals(got: Array, want: Array) -> bool:
 
     ``got`` is the learner's array and ``want`` the right one, of SymPy numbers.
     """
-    if want.dtype.kind != "O":
+    if not _has_decimals(got) or _has_decimals(want):
         return False
+    errors = _exact_errors(got, want)
+    return bool(errors) and max(errors) < 1e-6
+
+
+def _are_rounded(got: Array, want: Array) -> bool:
+    """Return whether ``got``, without decimals, is off by rounding errors only.
+
+    ``got`` is the learner's array and ``want`` the right one, of SymPy numbers.
+    """
+    errors = [] if _has_decimals(got) else _exact_errors(got, want)
+    return bool(errors) and 1e-30 < max(errors) < 1e-9
+
+
+def _has_decimals(array: Array) -> bool:
+    if array.dtype.kind != "O":
+        return array.dtype.kind == "f"
+    return any(isinstance(e, float) for e in array.flat) or _holds(array, sp.Float)
+
+
+def _exact_errors(got: Array, want: Array) -> list[float]:
+    """Return the absolute errors of SymPy expressions at one value of their symbols.
+
+    ``got`` is the learner's array and ``want`` the right one. The list is empty if
+    ``want`` has no expressions, or if an error cannot be computed.
+    """
+    if want.dtype.kind != "O" or got.shape != want.shape:
+        return []
     try:
-        pairs = [
-            tuple(map(sp.sympify, p)) for p in zip(got.flat, want.flat, strict=True)
-        ]
-        values = [value_at(g - w) for g, w in pairs]
+        pairs = zip(got.flat, want.flat, strict=True)
+        values = [value_at(sp.sympify(g) - sp.sympify(w)) for g, w in pairs]
     except (TypeError, sp.SympifyError):  # not expressions
-        return False
-    near = all(value is not None and abs(value) < 1e-6 for value in values)
-    return near and any(g.has(sp.Float) and not w.has(sp.Float) for g, w in pairs)
+        return []
+    return [] if None in values else [abs(value) for value in values]
+
+
+def _has_nan(array: Array) -> bool:
+    is_float = array.dtype.kind == "f"
+    return bool(np.isnan(array).any()) if is_float else _holds(array, sp.nan)
+
+
+def _has_infinity(array: Array) -> bool:
+    is_float = array.dtype.kind == "f"
+    infinities = sp.oo, -sp.oo, sp.zoo
+    return bool(np.isinf(array).any()) if is_float else _holds(array, *infinities)
+
+
+def _holds(array: Array, *parts: Any) -> bool:
+    """Return whether a SymPy expression in an array contains one of some ``parts``."""
+    return any(isinstance(e, sp.Basic) and e.has(*parts) for e in array.flat)
 
 
 def _are_logits(got: Array, want: Array) -> bool:
     """Return whether ``got`` is −∞ just where ``want``, an array of weights, is 0."""
+    if got.dtype.kind != "f" or want.dtype.kind != "f":
+        return False
     hidden = want == 0
     are_weights = hidden.any() and (want >= 0).all() and (want <= 1).all()
     return bool(are_weights and (got[hidden] == -np.inf).all()) and bool(
@@ -518,6 +579,18 @@ OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
         "It is 1 divided by the right result.",
         lambda x: 1 / x,
     ),
+    *(
+        (
+            f"Your answer is the right one {way}",
+            "Is a number or an array made whole on the way, or is there a `//`?",
+            _entrywise(function, symbolic),
+        )
+        for way, function, symbolic in (
+            ("rounded down", np.floor, sp.floor),
+            ("cut to whole numbers", np.trunc, lambda x: sp.sign(x) * sp.floor(abs(x))),
+            ("rounded to whole numbers", np.round, lambda x: sp.Integer(round(x))),
+        )
+    ),
     (
         "Your answer is squared",
         "It is the square of the right result.",
@@ -596,10 +669,10 @@ def _reversed(axis: int) -> Callable[[Any], Any]:
     return _only(_has_axes, change)
 
 
-def _is_real_array(x: Any) -> bool:
+def _is_real(x: Any) -> bool:
     if isinstance(x, torch.Tensor):
         return x.is_floating_point()
-    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+    return isinstance(x, float) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
 
 
 def _cut(x: Any) -> Any:
@@ -627,7 +700,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ),
     ("{} in degrees", _only(_is_numeric, lambda x: _times_pi(x) / 180)),
     ("2π times {}", _only(_is_numeric, lambda x: 2 * _times_pi(x))),
-    ("{} cut to whole numbers", _only(_is_real_array, _cut)),
+    ("{} cut to whole numbers", _only(_is_real, _cut)),
     ("{} transposed", lambda x: x.swapaxes(-1, -2) if _has_axes(x) else x.T),
     ("{} in reverse order", _reversed(0)),
     ("{} with its last axis in reverse order", _reversed(-1)),
@@ -707,7 +780,8 @@ def _is_moved(got: Array, want: Array, axis: int, by: int, tolerance: float) -> 
 
 def _rearranged(pairs: Pairs, tolerance: float) -> bool:
     ordered = [tuple(np.sort(x, axis=None) for x in pair) for pair in pairs]
-    enough = any(len(np.unique(want)) > 2 for _, want in pairs)
+    wrong = [want for got, want in pairs if not agree(got, want, tolerance)]
+    enough = any(len(np.unique(want)) > 2 for want in wrong)
     return enough and all(agree(got, want, tolerance) for got, want in ordered)
 
 
@@ -829,6 +903,10 @@ def _matrix(mask: Callable[[Array, Array, tuple[int, int]], Array]) -> Any:
     return region
 
 
+def _square(mask: Callable[[Array, Array], Array]) -> Any:
+    return _matrix(lambda i, j, shape: mask(i, j) & (shape[0] == shape[1]))
+
+
 def _entry(index: int) -> Callable[[tuple[int, ...]], Array]:
     def region(shape: tuple[int, ...]) -> Array:
         mask = np.zeros(shape, dtype=bool)
@@ -846,9 +924,9 @@ REGIONS: tuple[tuple[str, Callable[[tuple[int, ...]], Array]], ...] = (
     ("the last row", _matrix(lambda i, j, shape: i == shape[0] - 1)),
     ("the first column", _matrix(lambda i, j, shape: j == 0)),
     ("the last column", _matrix(lambda i, j, shape: j == shape[1] - 1)),
-    ("the diagonal", _matrix(lambda i, j, shape: i == j)),
-    ("the part above the diagonal", _matrix(lambda i, j, shape: j > i)),
-    ("the part below the diagonal", _matrix(lambda i, j, shape: j < i)),
+    ("the diagonal", _square(lambda i, j: i == j)),
+    ("the part above the diagonal", _square(lambda i, j: j > i)),
+    ("the part below the diagonal", _square(lambda i, j: j < i)),
 )
 
 

@@ -28,7 +28,7 @@ def rotation_arguments(
     :meth:`RoPE.from_config`.
     """
     # Imported here, so that importing posedu.torch reads no tables of families.
-    from posedu.tools.configs import read_rope
+    from posedu.tools.configs.read import read_rope
 
     reading = read_rope(Path(config) if isinstance(config, PathLike) else config)
     name = _layer_type(reading.kinds, layer_type)

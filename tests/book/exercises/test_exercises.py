@@ -493,7 +493,9 @@ POSEDU = {
     "liere-8": _relative_error,
     "comrope-3": rotary.ld_generators,
     "comrope-4": lambda w, h: [[0.5, 0.5], *rotary.grid(w, h, coordinates="centers")],
-    "fope-1": lambda d, length: len(rotary.kept_frequencies(d, length=length)),
+    "fope-1": lambda d, length: (
+        len(rotary.kept_frequencies(d, length=length)) if length > 2 * np.pi else 0
+    ),
     "relative-vectors-1": lambda i, j, k: relative.shaw_rows(i - j, past=k, future=k),
     "relative-vectors-3": lambda products: np.tril(relative.skew(products)),
     "relative-vectors-4": _relative_values,
@@ -773,7 +775,7 @@ def test_a_slip_is_named_in_the_result_that_has_it(answer, expected):
     ],
 )
 def test_the_region_that_is_wrong_is_named(region, expected):
-    x = draw(3, 4)
+    x = draw(4, 4)
     table = replace(SCORES, cases=((x,),))
     status, message = checker.verdict(
         table, lambda x: 2 * x**2 + 3 * x * region(*np.indices(x.shape))
@@ -783,10 +785,39 @@ def test_the_region_that_is_wrong_is_named(region, expected):
     assert "\nFor x = [[" in message
 
 
+def test_a_table_that_is_not_square_has_no_diagonal():
+    table = replace(SCORES, cases=((draw(3, 4),),))
+    message = checker.verdict(table, lambda x: 2 * x**2 + np.tril(x, -1))[1]
+    assert message.startswith("Not the right value.\n")
+
+
 def test_reals_that_were_made_whole_are_named():
     between = replace(SCORES, cases=((np.array([0.5, 1.5, 2.5]),),))
     message = checker.verdict(between, lambda x: 2.0 * x.astype(int) ** 2)[1]
     assert message.startswith("Your answer is right for `x` cut to whole numbers")
+    time = replace(SCORES, cases=((1.5,), (2.25,)), solution=lambda t: np.exp(t))
+    message = checker.verdict(time, lambda t: np.exp(int(t)))[1]
+    assert message.startswith("Your answer is right for `t` cut to whole numbers")
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (np.floor, "the right one rounded down"),
+        (np.trunc, "the right one cut to whole numbers"),
+        (np.round, "the right one rounded to whole numbers"),
+        (np.zeros_like, "the same for every input"),
+    ],
+)
+def test_a_result_that_was_made_whole_is_named(rule, expected):
+    halves = replace(
+        SCORES, cases=((-0.75,), (1.4,), (2.7,)), solution=lambda x: x / 2 + 0.01
+    )
+    message = checker.verdict(halves, lambda x: float(rule(x / 2 + 0.01)))[1]
+    assert message.startswith(f"Your answer is {expected}")
+    exact = replace(halves, solution=lambda x: sp.Rational(x) / 2)
+    message = checker.verdict(exact, lambda x: sp.Integer(int(rule(x / 2))))[1]
+    assert message.startswith(f"Your answer is {expected}")
 
 
 def test_decimals_where_whole_numbers_are_wanted_are_named():
@@ -807,6 +838,48 @@ WEIGHTS = replace(
         ),
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (lambda n: sp.Rational(n / 3), "Decimals made rational. Up to a rounding"),
+        (lambda n: sp.Float(n) / 3, "Your answer has decimals. Up to rounding"),
+        (lambda n: sp.Float(n) / 3 + n // 6, "Not the right value"),
+        (lambda n: sp.Float(n) / 5, "A known mistake: Fifths"),
+        (lambda n: sp.Integer(n) / (n - 5), "Your answer contains an infinity"),
+        (lambda n: sp.nan, "Your answer contains NaN"),
+    ],
+)
+def test_what_is_no_exact_result_is_named(answer, expected):
+    fifths = records.Misconception("Fifths", "Thirds.", lambda n: sp.Rational(n, 5))
+    thirds = replace(
+        COUNT, solution=lambda n: sp.Rational(n, 3), misconceptions=(fifths,)
+    )
+    assert checker.verdict(thirds, answer)[1].startswith(expected)
+
+
+def test_an_exact_result_that_is_right_at_one_value_is_not_called_rounded():
+    signed = replace(COUNT, cases=((sp.Symbol("x"),),), solution=lambda n: n)
+    message = checker.verdict(signed, lambda n: sp.sqrt(n**2))[1]
+    assert "Decimals" not in message
+
+
+def root(x):
+    return x ** (1 // 2)
+
+
+def test_a_division_of_whole_numbers_that_rounds_is_named():
+    message = checker.verdict(SCORES, root)[1]
+    assert message.startswith("In your code `1//2` is 0, since `//` rounds down. Div")
+    assert "\nFor x = " in message
+    assert "rounds down" not in checker.verdict(COUNT, lambda n: n // 2 + 4 // 2)[1]
+
+
+def test_an_answer_with_random_numbers_of_its_own_is_named():
+    rng = np.random.default_rng(0)
+    message = checker.verdict(SCORES, lambda x: x * rng.random())[1]
+    assert message.startswith("Your answer gives another result when it is called ag")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -844,6 +917,19 @@ def test_counts_that_agree_by_chance_do_not_name_a_changed_argument():
         SCORES, cases=cases, solution=lambda n, m: 7 * n * (n > 1 and m > 4)
     )
     message = checker.verdict(counts, lambda n, m: 28 * (n > 1 and m > 4))[1]
+    assert message.startswith("Not the right value")
+    for last, expected in ((6, "Not the right value"), (3, "Your answer is right for")):
+        cases = tuple((n,) for n in range(2, last + 1))
+        shares = replace(COUNT, cases=cases, solution=lambda n: 8 // n)
+        message = checker.verdict(shares, lambda n: 8 // n**2)[1]
+        assert message.startswith(expected)
+
+
+def test_numbers_that_are_right_elsewhere_are_not_called_rearranged():
+    pairs = replace(SCORES, cases=((np.arange(5.0),), (np.arange(2.0),)))
+    message = checker.verdict(pairs, lambda x: 2 * x[:: 1 if len(x) > 2 else -1] ** 2)[
+        1
+    ]
     assert message.startswith("Not the right value")
 
 

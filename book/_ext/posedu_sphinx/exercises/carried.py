@@ -2,8 +2,8 @@
 
 A notebook carries the modules of posedu that its code imports, directly or not, and the
 pure-Python packages beyond Colab's own that these import. So that the notebook stays
-small, docstrings and comments are left out, and of the interactive figures only those
-are carried that the notebook shows.
+small, docstrings and comments are left out, and of the interactive figures and the
+tools only those are carried that the notebook uses.
 """
 
 import ast
@@ -26,12 +26,15 @@ from posedu.book.provenance import commit
 PACKAGE = Path(posedu.__file__).parent
 
 FIGURES = "posedu.book.explorables"
+COLLECTIONS = (FIGURES, "posedu.tools", "posedu.tools.configs")
+"""Packages that import what they offer; a notebook carries what it uses of them."""
 
 # Packages that a fresh Colab may lack, with the distributions that hold them.
 BROUGHT = {"jaxtyping": ("jaxtyping", "wadler_lindig"), "lark": ("lark",)}
 # Files of the parts of the library, and of other packages.
 LIBRARY = re.compile(r"posedu/(?:numpy|sympy|torch)/|(?!posedu)")
 
+SMALLEST = 9 | lzma.PRESET_EXTREME
 KEPT = {"LICENSE", "METADATA"}  # files of a distribution, besides its code
 
 
@@ -52,14 +55,19 @@ def needed(code, also=()):
     imports, the modules ``also``, and all that these import.
     """
     imported = {*_imported(TransformerManager().transform_cell(code))}
-    figures = {one.module for one in _figures() if imported & {*_names(one)}}
-    found, waiting = set(), {*also, *figures, *_graph().modules & imported}
+    used = {
+        one.module
+        for package in COLLECTIONS
+        for one in _offered(package)
+        if imported & {*_names(package, one)}
+    }
+    found, waiting = set(), {*also, *used, *_graph().modules & imported}
     while waiting:
         module = waiting.pop()
         found.add(module)
         parts = module.split(".")
         waiting |= {".".join(parts[:count]) for count in range(1, len(parts))}
-        if module != FIGURES:
+        if module not in COLLECTIONS:
             waiting |= _graph().find_modules_directly_imported_by(module)
         waiting -= found
     return frozenset(found)
@@ -76,20 +84,22 @@ def _imported(code):
 
 
 @functools.cache
-def _figures():
-    """Return the import statements of the package of figures, as syntax trees."""
-    tree = ast.parse(_file(FIGURES).read_text("utf-8"))
+def _offered(package):
+    """Return the import statements of a collection's ``__init__``, as syntax trees."""
+    tree = ast.parse(_file(package).read_text("utf-8"))
     return [node for node in tree.body if isinstance(node, ast.ImportFrom)]
 
 
-def _names(figures):
-    return (f"{FIGURES}.{alias.name}" for alias in figures.names)
+def _names(package, offered):
+    return (f"{package}.{alias.name}" for alias in offered.names)
 
 
 def _data(package, modules):
     """Return a package's files that are not Python, without unused figures' scripts."""
     files = sorted(_file(package).parent.glob("*.*"))
-    unused = {_file(one.module).stem for one in _figures() if one.module not in modules}
+    unused = {
+        _file(one.module).stem for one in _offered(FIGURES) if one.module not in modules
+    }
     is_figures = package == FIGURES
     return [
         p for p in files if p.suffix != ".py" and not (is_figures and p.stem in unused)
@@ -117,9 +127,9 @@ def package(modules, address):
         files[path] = shortened(path.read_text("utf-8"))
         if path.stem == "__init__":
             files |= {p: p.read_bytes() for p in _data(module, modules)}
-    if FIGURES in modules:
-        shown = (ast.unparse(one) for one in _figures() if one.module in modules)
-        files[_file(FIGURES)] = "\n".join(shown)
+    for collection in modules.intersection(COLLECTIONS):
+        used = (ast.unparse(o) for o in _offered(collection) if o.module in modules)
+        files[_file(collection)] = "\n".join(used)
     named = {str(p.relative_to(PACKAGE.parent)): text for p, text in files.items()}
     for name in sorted(modules & BROUGHT.keys()):
         for distribution in map(metadata.distribution, BROUGHT[name]):
@@ -153,7 +163,7 @@ def packed(files):
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(name), content)
-    return base64.b85encode(lzma.compress(buffer.getvalue(), preset=9)).decode()
+    return base64.b85encode(lzma.compress(buffer.getvalue(), preset=SMALLEST)).decode()
 
 
 def shortened(source):

@@ -1,6 +1,7 @@
 """Exercises on FLOATER, positions from a neural ODE."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import sympy as sp
@@ -228,6 +229,7 @@ The slope of $\sin(\omega\, t / \Delta)$ is a multiple of its partner, the cosin
         (np.array([1.0, 0.01]), 1.0),
         (np.array([1.0, 0.1]), 0.01),
         (np.array([2.0, 0.5, 0.25]), 0.1),
+        (np.array([1.5, 0.75]), 2.0),
     ),
     solution=field_matrix,
     misconceptions=(
@@ -285,6 +287,40 @@ The slope of $\sin(\omega\, t / \Delta)$ is a multiple of its partner, the cosin
             "Slopes of the sines alone",
             "Both members of a pair have a slope.",
             _field_matrix(lambda w, D: w / D, lambda w, D: 0.0),
+        ),
+        Misconception(
+            "Δ divided by the frequency",
+            "A larger frequency rotates faster, and so does a shorter time per "
+            "position.",
+            _field_matrix(lambda w, D: D / w, lambda w, D: -D / w),
+        ),
+        Misconception(
+            "Frequency forgotten",
+            "Each pair rotates by its own frequency.",
+            _field_matrix(lambda w, D: 1 / D, lambda w, D: -1 / D),
+        ),
+        Misconception(
+            "Cosine of a pair tied to the sine of the next",
+            "Each pair has a rotation of its own, and no slope depends on another "
+            "pair.",
+            lambda omega, delta: sum(
+                sign * np.diag(np.repeat(omega, 2)[:-1] / delta, sign)
+                for sign in (1, -1)
+            ),
+        ),
+        Misconception(
+            "Frequencies computed from their number",
+            "`omega` holds the frequencies, and they may be any.",
+            lambda omega, delta: field_matrix(
+                10000.0 ** (-np.arange(len(omega)) / len(omega)), delta
+            ),
+        ),
+        Misconception(
+            "First pair alone",
+            "Every pair has its two entries.",
+            lambda omega, delta: field_matrix(
+                omega * (np.arange(len(omega)) == 0), delta
+            ),
         ),
         Misconception(
             "Squared frequencies",
@@ -362,6 +398,21 @@ _B = (1 / 8, 3 / 8, 3 / 8, 1 / 8)
 _CLASSICAL = ((), (1 / 2,), (0, 1 / 2), (0, 0, 1))
 
 
+def _with_row(stage, others):
+    """Yield the rule's rows with another one for a stage, and that one in words."""
+    for row in others:
+        parts = [f"{Fraction(w).limit_denominator(3)}".replace("-", "−") for w in row]
+        yield ", ".join(parts), (*_A[:stage], row, *_A[stage + 1 :])
+
+
+def _without_state(a, b, t, p, s):
+    k = a @ p + t**3 * b
+    m = a @ (p + s / 3 * k) + (t + s / 3) ** 3 * b
+    n = a @ (s * (m - k / 3)) + (t + 2 * s / 3) ** 3 * b
+    o = a @ (s * (k - m + n)) + (t + s) ** 3 * b
+    return p + s / 8 * (k + 3 * m + 3 * n + o)
+
+
 def _given(n, seed):
     a, b, p = draw(n, n, seed=seed), draw(n, seed=seed + 1), draw(n, seed=seed + 2)
     return a, b, p
@@ -419,6 +470,31 @@ Each slope is taken at a time of its own, and at `p` plus `s` times a weighted s
             "Wrong sign in the fourth stage",
             "The row is 1, −1, 1.",
             _stages(_C, ((), (1 / 3,), (-1 / 3, 1), (1, 1, 1)), _B),
+        ),
+        *(
+            Misconception(
+                f"Third row {row}", "The third row is −⅓, 1.", _stages(_C, rows, _B)
+            )
+            for row, rows in _with_row(2, ((0, 2 / 3), (1 / 3, 1 / 3), (1 / 3, -1)))
+        ),
+        *(
+            Misconception(
+                f"Fourth row {row}",
+                "The fourth row is 1, −1, 1.",
+                _stages(_C, rows, _B),
+            )
+            for row, rows in _with_row(
+                3,
+                (
+                    *((1, 1, -1), (1, -1, -1), (-1, 1, 1), (-1, -1, 1), (-1, 1, -1)),
+                    *((1, -1, 0), (0, -1, 1), (0, 0, 1)),
+                ),
+            )
+        ),
+        Misconception(
+            "p left out of the last two stages",
+            "Every slope is taken at `p` plus `s` times a sum of slopes.",
+            _without_state,
         ),
         Misconception(
             "Each stage from the one before alone",
@@ -546,6 +622,7 @@ A position below 0 is approached from 0, so its whole steps are rounded towards 
         (np.array([0.5, -0.75]), 2),
         (np.array([0.0, 1.0, 2.25, -3.0]), 1),
         (np.array([-0.1, 7.3, -2.6, 4.0]), 4),
+        (np.array([0.9995, -0.9995, 1000.5]), 1),
     ),
     solution=last_step,
     misconceptions=(
@@ -563,6 +640,21 @@ A position below 0 is approached from 0, so its whole steps are rounded towards 
             "Rounded to the nearest",
             "Your remainder may then point backwards.",
             _rounded(np.round),
+        ),
+        Misconception(
+            "Rounded away from 0",
+            "Your last step lies beyond the position.",
+            _rounded(lambda count: np.sign(count) * np.ceil(np.abs(count))),
+        ),
+        Misconception(
+            "Nearly whole numbers of steps made whole",
+            "A step that is not complete does not count, however little is missing.",
+            _rounded(lambda count: np.trunc(np.round(count, 2))),
+        ),
+        Misconception(
+            "Integers of 8 bits",
+            "An integer of 8 bits ends at 127. Positions have no such bound.",
+            _rounded(lambda count: count.astype(np.int64).astype(np.int8)),
         ),
         Misconception(
             "Whole positions in place of steps",
@@ -649,14 +741,21 @@ def field(t, p, inner, inner_bias, outer, outer_bias):
     return torch.cat((hidden, time), -1) @ outer.T + outer_bias
 
 
-def _field(first=True, second=True, act=torch.relu, front=False, biases=(1, 1)):
+def _field(
+    first=True,
+    second=True,
+    act=torch.relu,
+    front=False,
+    biases=(1, 1),
+    second_time=None,
+):
     """Make a wrong answer (a function) to the exercise ``field``.
 
     The exercise asks for the slope h(t, p) of FLOATER's released code, an MLP whose two
     layers read the time after the features. In the wrong answer, ``first`` and
     ``second`` say which of the two layers read the time, and ``front`` puts the time
     before the features. ``act`` replaces ReLU; ``biases`` are factors of the two
-    biases.
+    biases. ``second_time`` is the time in the second layer, None for t.
     """
 
     def joined(x, t, is_there):
@@ -665,7 +764,8 @@ def _field(first=True, second=True, act=torch.relu, front=False, biases=(1, 1)):
 
     def answer(t, p, inner, inner_bias, outer, outer_bias):
         z = joined(p, t, first) @ inner.T + biases[0] * inner_bias
-        return joined(act(z), t, second) @ outer.T + biases[1] * outer_bias
+        later = t if second_time is None else second_time
+        return joined(act(z), later, second) @ outer.T + biases[1] * outer_bias
 
     return answer
 
@@ -746,6 +846,41 @@ In both layers, append a column that holds `t` for each state to the features.
             "No outer bias", "Both layers have a bias.", _field(biases=(1, 0))
         ),
         Misconception(
+            "Absolute values",
+            "The released field has ReLUs.",
+            _field(act=torch.abs),
+        ),
+        Misconception(
+            "Time through the ReLU",
+            "Append the time to what the ReLU gives. A ReLU makes 0 of a negative time.",
+            lambda t, p, *rest: _field(second_time=max(t, 0.0))(t, p, *rest),
+        ),
+        Misconception(
+            "Time added to the features",
+            "The time is one more input, with weights of its own.",
+            lambda t, p, inner, inner_bias, outer, outer_bias: (
+                torch.relu((p + t) @ inner[:, :-1].T + inner_bias) @ outer[:, :-1].T
+                + outer_bias
+            ),
+        ),
+        Misconception(
+            "A 1 in place of the time",
+            "The last input of both layers is `t`.",
+            lambda t, *rest: field(1.0, *rest),
+        ),
+        Misconception(
+            "Time as the first input of the second layer",
+            "The time is the last input of both layers.",
+            lambda t, p, inner, inner_bias, outer, outer_bias: field(
+                t, p, inner, inner_bias, outer.roll(-1, 1), outer_bias
+            ),
+        ),
+        Misconception(
+            "First state alone",
+            "Each state has a slope of its own.",
+            lambda t, p, *rest: field(t, p[:1], *rest).expand(p.shape),
+        ),
+        Misconception(
             "A residual sum",
             "h is the slope. The solver adds it to the state.",
             lambda t, p, *rest: p + field(t, p, *rest),
@@ -805,7 +940,7 @@ STEPS_NEEDED = Exercise(
     statement=r"""
 A pair rotates by `omega` radians per position.
 After $n$ steps by the angle $z \le \sqrt 8$ each, its angle is off by $n z^5/120$ at most.
-Return the smallest number of steps per position with which this bound is at most `tolerance` at `position`.
+Return the smallest number of steps per position, 1 or more, with which this bound is at most `tolerance` at `position`; you need not check the condition on $z$.
 The released code takes five: up to which position are they enough for $\omega = 1$ and a tolerance of 0.01?
 """,
     hint=r"""
@@ -819,6 +954,7 @@ With $m$ steps per position, $m$ times `position` steps lead to `position`, and 
         (5000, 2.0, 1e-2),
         (30, 0.5, 1e-6),
         (12, 1.0, 1e-1),
+        (200_000, 3.0, 1e-3),
     ),
     solution=steps_needed,
     misconceptions=(
@@ -868,9 +1004,24 @@ With $m$ steps per position, $m$ times `position` steps lead to `position`, and 
             lambda i, w, e: max(1, round((i * w**5 / 120 / e) ** (1 / 4))),
         ),
         Misconception(
-            "All steps counted",
+            "Multiplied by the position",
             "The number of steps per position is asked for.",
             lambda i, w, e: steps_needed(i, w, e) * i,
+        ),
+        Misconception(
+            "Bound below the tolerance",
+            "The bound may be equal to the tolerance.",
+            lambda i, w, e: int((i * w**5 / 120 / e) ** (1 / 4)) + 1,
+        ),
+        Misconception(
+            "Frequency divided by 2π",
+            "`omega` is in radians, as z is.",
+            _steps_needed(lambda i, w, e: (i * (w / 2 / np.pi) ** 5 / 120 / e) ** 0.25),
+        ),
+        Misconception(
+            "Multiplied by the tolerance",
+            "A smaller tolerance needs more steps.",
+            _steps_needed(lambda i, w, e: (i * w**5 / 120 * e) ** (1 / 4)),
         ),
         Misconception(
             "The code's five",
@@ -888,6 +1039,11 @@ With $m$ steps per position, $m$ times `position` steps lead to `position`, and 
             lambda i, w, e: int((i * w**5 / 120 / e) ** (1 / 4)),
         ),
         Misconception(
+            "Rounded down, but not to 0",
+            "With one step less the bound does not hold: round up.",
+            lambda i, w, e: max(1, int((i * w**5 / 120 / e) ** (1 / 4))),
+        ),
+        Misconception(
             "Position forgotten",
             "The errors of the steps up to the position add up.",
             _steps_needed(lambda i, w, e: (w**5 / 120 / e) ** (1 / 4)),
@@ -898,8 +1054,8 @@ With $m$ steps per position, $m$ times `position` steps lead to `position`, and 
             _steps_needed(lambda i, w, e: (i * w / 120 / e) ** (1 / 4)),
         ),
         Misconception(
-            "Smallest angle in place of the number of steps",
-            "With m steps per position each rotates by ω/m.",
+            "All steps to the position counted",
+            "The number of steps per position is asked for.",
             lambda i, w, e: math.ceil(i * (i * w**5 / 120 / e) ** (1 / 4)),
         ),
     ),

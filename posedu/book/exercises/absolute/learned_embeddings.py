@@ -66,6 +66,10 @@ def _late(total, position, row, token):
         total[position + 1, :] += row
 
 
+def _early(total, position, row, token):
+    total[position - 1, :] += row
+
+
 def _from_the_end(total, position, row, token):
     total[total.rows - 1 - position, :] += row
 
@@ -101,6 +105,7 @@ What is the gradient of a row of $P$ that two tokens read?
         ((0, 2, 2), sp.Matrix([[1, 2], [3, 4], [5, 7]]), 4),
         ((1,), sp.Matrix([[3, -1, 2]]), 3),
         ((4, 0, 4, 4, 1), sp.Matrix(5, 2, lambda r, c: 3 * r - 5 * c + 1), 6),
+        ((0, 1, 0), sp.Matrix([[1, 2], [3, 4], [5, 7]]) / 4, 3),
     ),
     solution=row_gradients,
     misconceptions=(
@@ -154,6 +159,21 @@ What is the gradient of a row of $P$ that two tokens read?
             "Gradients counted twice",
             "A token reads its row once.",
             lambda p, g, n: 2 * row_gradients(p, g, n),
+        ),
+        Misconception(
+            "Each position in the row before",
+            "Row 0 belongs to position 0.",
+            _gradients(_early),
+        ),
+        Misconception(
+            "Divided by the number of tokens",
+            "The chain rule adds. It does not divide by the number of tokens.",
+            lambda p, g, n: row_gradients(p, g, n) / len(p),
+        ),
+        Misconception(
+            "Gradients cut to whole numbers",
+            "Gradients may be any numbers, and the table must hold them.",
+            lambda p, g, n: row_gradients(p, g.applyfunc(int), n),
         ),
         Misconception(
             "Multiplied by the counts",
@@ -421,6 +441,23 @@ With these means every step multiplies the entry by the same factor.
             lambda p, a, d, T: p * (1 - a * d) ** T - a * T,
         ),
         Misconception(
+            "Divided by the growth",
+            "A step takes its share of the old number, not of the new one.",
+            lambda p, a, d, T: p / (1 + a * d) ** T,
+        ),
+        Misconception(
+            "Powers of the rate and of the decay",
+            "A step subtracts one share, αλ, not one share for each of the two.",
+            lambda p, a, d, T: p * ((1 - a) * (1 - d)) ** T,
+        ),
+        Misconception(
+            "Three terms of the power",
+            "Your answer is right for up to two steps. The power has T + 1 terms.",
+            lambda p, a, d, T: (
+                p * (1 - T * a * d + sp.Integer(1) * T * (T - 1) / 2 * (a * d) ** 2)
+            ),
+        ),
+        Misconception(
             "Decay and rate as separate factors",
             "Rate and decay are multiplied: αλ.",
             lambda p, a, d, T: p * (1 - a - d) ** T,
@@ -467,7 +504,7 @@ FEATURES_NEEDED = Exercise(
     lines=1,
     statement=r"""
 The probability that any two of $n$ random rows have a cosine with an absolute value of $\varepsilon$ or more is at most $n (n - 1)\, e^{-d \varepsilon^2/2}$.
-Return the smallest whole number $d$ for which this bound is at most `delta`; `rows` is $n$ and `epsilon` is $\varepsilon$.
+Return the smallest whole number $d$ for which this bound is at most `delta` (equality is enough); `rows` is $n \ge 2$ and `epsilon` is $\varepsilon$.
 By how much does $d$ grow when `rows` becomes a thousand times as large?
 """,
     hint=r"""
@@ -600,6 +637,15 @@ def _counted(positions):
     return lambda tokens, padding: positions(tokens != padding, padding).long()
 
 
+def _restarted(tokens, padding):
+    positions = torch.full_like(tokens, padding)
+    for n in range(tokens.shape[1]):
+        before = positions[:, n - 1] if n else padding
+        real = tokens[:, n] != padding
+        positions[:, n] = torch.where(real, before + 1, padding)
+    return positions
+
+
 _TOKENS = torch.tensor([[7, 5, 9, 1, 1], [1, 1, 4, 4, 6], [3, 8, 8, 2, 0]])
 
 ROBERTA = Exercise(
@@ -691,6 +737,31 @@ A running sum of the mask of all tokens that are not padding counts them.
             "Token indices added up",
             "Take the running sum of the mask, not of the tokens.",
             lambda tokens, p: tokens.cumsum(1) * (tokens != p) + p,
+        ),
+        Misconception(
+            "Token indices added up, without padding",
+            "Take the running sum of the mask, not of the tokens.",
+            lambda tokens, p: (tokens * (tokens != p)).cumsum(1) + p,
+        ),
+        Misconception(
+            "Smaller indices taken for padding",
+            "Padding has the index `padding` and no other.",
+            lambda tokens, p: (tokens > p).cumsum(1) * (tokens > p) + p,
+        ),
+        Misconception(
+            "Count that starts again after padding",
+            "The count goes on after padding. Each text is counted once.",
+            _restarted,
+        ),
+        Misconception(
+            "First token always at 2",
+            "2 is padding + 1 only for RoBERTa's own padding.",
+            _counted(lambda real, p: torch.where(real, real.cumsum(1) + 1, p)),
+        ),
+        Misconception(
+            "Tokens counted from 0",
+            "The first token's position is padding + 1.",
+            _counted(lambda real, p: torch.where(real, real.cumsum(1) - 1, p)),
         ),
         Misconception(
             "All positions one too large",
@@ -881,6 +952,32 @@ def _cosines(table):
     return unit @ unit.T
 
 
+def _tables(rows, d, seeds):
+    return [np.random.default_rng(s).normal(size=(rows, d)) for s in range(seeds)]
+
+
+def _continued(rows, d, seeds):
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(rows, d)) for _ in range(seeds)]
+
+
+def _drawn(tables):
+    """Make a wrong answer (a function) to the exercise ``share_outside``.
+
+    The exercise asks for the share of tables with two close rows. In the wrong answer,
+    ``tables(rows, d, seeds)`` are drawn in place of the right ones.
+    """
+
+    def answer(rows, d, limit, seeds):
+        largest = [
+            np.abs(_off_diagonal(_cosines(table))).max()
+            for table in tables(rows, d, seeds)
+        ]
+        return float(np.mean(np.array(largest) >= limit))
+
+    return answer
+
+
 def _off_diagonal(c):
     return c[~np.eye(len(c), dtype=bool)]
 
@@ -906,6 +1003,7 @@ A row with itself does not count.
         (12, 30, 0.55, 60),
         (5, 8, 0.8, 40),
         (4, 4, 0.3, 40),
+        (2, 10, 0.5, 40),
     ),
     solution=share_outside,
     misconceptions=(
@@ -994,6 +1092,77 @@ A row with itself does not count.
             lambda rows, d, limit, seeds: float(
                 rows * (rows - 1) * np.exp(-d * limit**2 / 2)
             ),
+        ),
+        Misconception(
+            "Bound in place of the share, at most 1",
+            "Draw tables, and count.",
+            lambda rows, d, limit, seeds: float(
+                min(1, rows * (rows - 1) * np.exp(-d * limit**2 / 2))
+            ),
+        ),
+        Misconception(
+            "Number of close pairs for each table",
+            "A table counts once, however many of its pairs are close.",
+            lambda rows, d, limit, seeds: float(
+                np.mean(
+                    [
+                        (np.abs(_off_diagonal(_cosines(t))) >= limit).sum() / 2
+                        for t in _tables(rows, d, seeds)
+                    ]
+                )
+            ),
+        ),
+        Misconception(
+            "Mean of the largest cosines",
+            "Compare each table's largest cosine with `limit`, and count.",
+            lambda rows, d, limit, seeds: float(
+                np.mean(
+                    [
+                        np.abs(_off_diagonal(_cosines(t))).max()
+                        for t in _tables(rows, d, seeds)
+                    ]
+                )
+            ),
+        ),
+        Misconception(
+            "One generator for all tables",
+            "Each table is drawn with a seed of its own.",
+            _drawn(_continued),
+        ),
+        Misconception(
+            "NumPy's old generator",
+            "`np.random.seed` and `RandomState` draw other numbers than `default_rng`.",
+            _drawn(
+                lambda rows, d, seeds: [
+                    np.random.RandomState(seed).normal(size=(rows, d))
+                    for seed in range(seeds)
+                ]
+            ),
+        ),
+        Misconception(
+            "Uniform numbers",
+            "The numbers are standard normal. Uniform ones are all positive, so that "
+            "rows point in similar directions.",
+            _drawn(
+                lambda rows, d, seeds: [
+                    np.random.default_rng(seed).random(size=(rows, d))
+                    for seed in range(seeds)
+                ]
+            ),
+        ),
+        Misconception(
+            "Divided by one squared length",
+            "A cosine is divided by the lengths of both rows, not by the square of one.",
+            _share(
+                lambda t: np.abs(
+                    np.triu(t @ t.T, 1) / (t**2).sum(1, keepdims=True)
+                ).max()
+            ),
+        ),
+        Misconception(
+            "Correlations, not cosines",
+            "The cosine of two rows is computed without subtracting their means.",
+            _share(lambda t: np.abs(_off_diagonal(np.corrcoef(t))).max()),
         ),
         Misconception(
             "Columns of length 1",

@@ -128,6 +128,61 @@ Only one of the two changes with $\delta$.
             _product(sinc=lambda w, m: sp.cos(2 * w * m)),
         ),
         Misconception(
+            "ω forgotten after the integration",
+            "The integral of cos 2ωδ over δ is divided by 2ω.",
+            _product(sinc=lambda w, m: sp.sin(2 * w * m) / (2 * m)),
+        ),
+        Misconception(
+            "Shift from 0 to D",
+            "δ is uniform from −D to D.",
+            lambda omega, i, j, most: (
+                sp.cos(omega * (i - j)) / 2
+                + (sp.sin(omega * (i + j + 2 * most)) - sp.sin(omega * (i + j)))
+                / (4 * omega * most)
+            ),
+        ),
+        Misconception(
+            "Sum of the means of cosines and sines",
+            "The function returns the mean for two cosines. The sum with the sines is "
+            "the last question.",
+            lambda omega, i, j, most: sp.cos(omega * (i - j)),
+        ),
+        Misconception(
+            "Difference in both terms",
+            "One term has the difference of the positions, the other their sum.",
+            lambda omega, i, j, most: product(omega, i - j, 0, most),
+        ),
+        Misconception(
+            "Sine of the sum",
+            "A product of cosines has half the cosine of the sum.",
+            lambda omega, i, j, most: (
+                sp.cos(omega * (i - j)) / 2
+                + sp.sin(omega * (i + j))
+                * sp.sin(2 * omega * most)
+                / (4 * omega * most)
+            ),
+        ),
+        Misconception(
+            "ω taken to be 1",
+            "`omega` may be any frequency.",
+            lambda omega, i, j, most: product(1, i, j, most),
+        ),
+        Misconception(
+            "Sum of the positions doubled",
+            "The shift is there twice, each position once.",
+            lambda omega, i, j, most: (
+                sp.cos(omega * (i - j)) / 2
+                + sp.cos(2 * omega * (i + j))
+                * sp.sin(2 * omega * most)
+                / (4 * omega * most)
+            ),
+        ),
+        Misconception(
+            "NumPy's sinc in SymPy",
+            "`np.sinc(x)` is sin(πx)/(πx). `sp.sinc(x)` is sin(x)/x.",
+            _product(sinc=lambda w, m: sp.sinc(2 * w * m / sp.pi)),
+        ),
+        Misconception(
             "Product of the means",
             "Both cosines have the same shift, so they are not independent.",
             lambda omega, i, j, most: (
@@ -288,6 +343,42 @@ A new last axis makes `[rows]` fit `[rows, tokens]`.
             _last,
         ),
         Misconception(
+            "Mean subtracted at the end",
+            "The mean is subtracted before the scale multiplies.",
+            lambda tau, d, e, s, normalize: (
+                cape_positions(tau, d, e, s, False)
+                - normalize * tau.mean(1, keepdims=True)
+            ),
+        ),
+        Misconception(
+            "Mean added again at the end",
+            "The positions stay without their mean.",
+            lambda tau, d, e, s, normalize: (
+                cape_positions(tau, d, e, s, normalize)
+                + normalize * tau.mean(1, keepdims=True)
+            ),
+        ),
+        Misconception(
+            "Middle of the first and the last position",
+            "The mean of all positions is subtracted.",
+            _cape_positions(mean=lambda tau: (tau[:, :1] + tau[:, -1:]) / 2),
+        ),
+        Misconception(
+            "Jitter as a factor",
+            "The jitter is added.",
+            _cape_positions(lambda t, d, e, s: s * (t + d) * (1 + e)),
+        ),
+        Misconception(
+            "Shift scaled twice",
+            "The scale multiplies the whole bracket, once.",
+            _cape_positions(lambda t, d, e, s: s * (t + s * d + e)),
+        ),
+        Misconception(
+            "One jitter for all tokens",
+            "Each token has a jitter of its own.",
+            _cape_positions(lambda t, d, e, s: s * (t + d + e.mean(1, keepdims=True))),
+        ),
+        Misconception(
             "Another value in place of the mean",
             "The mean is subtracted, not the first position and not the median.",
             _cape_positions(mean=lambda tau: tau[:, :1]),
@@ -363,6 +454,8 @@ Each of two neighbors may move by half of their distance.
         (np.array([0.0, 1.5, 2.0]),),
         (np.array([3.0, 0.0, 1.75]),),
         (np.array([-4.0, 4.0, -1.5, 7.0]),),
+        (np.array([0.0, 2.0, 3.0, 5.0]),),
+        (np.array([9.5, 10.0, 2.0]),),
     ),
     solution=most_jitter,
     misconceptions=(
@@ -420,6 +513,58 @@ Each of two neighbors may move by half of their distance.
             "Half of the range",
             "Only neighbors matter.",
             lambda tau: float(np.ptp(tau) / 2),
+        ),
+        Misconception(
+            "A position compared with itself",
+            "Its distance from itself is 0. Only the distances of two different "
+            "positions count.",
+            lambda tau: 0.0,
+        ),
+        Misconception(
+            "First and last step alone",
+            "Your jitter is too large if a step in the middle is smaller.",
+            _of_steps(lambda steps: min(steps[0], steps[-1]) / 2),
+        ),
+        Misconception(
+            "Sorted as text",
+            'As texts "10.0" comes before "9.5". Sort numbers.',
+            lambda tau: float(np.abs(np.diff(sorted(tau.tolist(), key=str))).min() / 2),
+        ),
+        Misconception(
+            "Sorted from the largest",
+            "Your steps are negative, and the smallest of them is the longest.",
+            _of_steps(lambda steps: -steps.max() / 2),
+        ),
+        Misconception(
+            "Positions without their signs",
+            "−4 and 4 are eight apart.",
+            lambda tau: most_jitter(np.abs(tau)),
+        ),
+        Misconception(
+            "Step cut to a whole number",
+            "Steps may be any numbers, such as 0.5.",
+            _of_steps(lambda steps: int(steps.min()) / 2),
+        ),
+        Misconception(
+            "Distances from the first position",
+            "Any two positions may be the closest.",
+            lambda tau: float(np.abs(tau[1:] - tau[0]).min() / 2),
+        ),
+        Misconception(
+            "Half of the smallest position",
+            "The steps between positions count, not the positions.",
+            lambda tau: float(tau.min() / 2),
+        ),
+        Misconception(
+            "Range divided by the number of positions",
+            "The smallest step counts, not a mean. And there is one step fewer than "
+            "there are positions.",
+            lambda tau: float(np.ptp(tau) / len(tau) / 2),
+        ),
+        Misconception(
+            "Positions rounded to one decimal",
+            "Positions may be any numbers.",
+            lambda tau: most_jitter(np.unique(np.round(tau, 1))),
         ),
         Misconception(
             "Smallest distance from 0",
@@ -528,6 +673,28 @@ Take as many indices as there are tokens, and sort them.
             lambda noise, tokens: noise.sort(1).values[:, :tokens].long(),
         ),
         Misconception(
+            "Places in the second sort",
+            "The indices themselves are asked for, not their order.",
+            _of_order(lambda order, tokens: order[:, :tokens].argsort(1)),
+        ),
+        Misconception(
+            "Ranks of the first numbers",
+            "One argsort is a shuffle. Two give the rank of each number.",
+            _of_order(lambda order, tokens: order.argsort(1)[:, :tokens]),
+        ),
+        Misconception(
+            "Cut before the shuffle",
+            "The shuffle is one of all M numbers. Only its first entries are taken.",
+            lambda noise, tokens: noise[:, :tokens].argsort(1),
+        ),
+        Misconception(
+            "Noise multiplied by M",
+            "The noise decides the order alone. Its size is no position.",
+            lambda noise, tokens: (
+                (noise[:, :tokens] * noise.shape[1]).long().sort(1).values
+            ),
+        ),
+        Misconception(
             "Sorted along the batch",
             "Each row is a shuffle of its own: sort along axis 1.",
             lambda noise, tokens: noise.argsort(0)[:, :tokens].sort(1).values,
@@ -556,15 +723,26 @@ def offsets(n, cut, skip):
     return np.bincount(found, minlength=n + skip)
 
 
-def _offsets(position, pairs=lambda n: [(i, j) for i in range(n) for j in range(i)]):
+def _offsets(
+    position,
+    pairs=lambda n: [(i, j) for i in range(n) for j in range(i)],
+    offset=lambda later, earlier: later - earlier,
+):
     def answer(n, cut, skip):
         positions = [position(i, cut, skip) for i in range(n)]
         counts = np.zeros(n + skip, dtype=np.int64)
         for i, j in pairs(n):
-            counts[positions[i] - positions[j]] += 1
+            counts[offset(positions[i], positions[j])] += 1
         return counts
 
     return answer
+
+
+def _in_chunk(n, cut, skip):
+    counts = np.zeros(n + skip, dtype=np.int64)
+    for size in (cut, n - cut):
+        counts[1:size] += np.arange(size - 1, 0, -1)
+    return counts
 
 
 def _right(i, cut, skip):
@@ -586,7 +764,7 @@ Try n = 16 and a skip of 40: which offsets occur in no pair, and for which cut a
 Compute the positions first.
 `np.bincount` counts.
 """,
-    cases=((3, 1, 2), (4, 2, 0), (6, 3, 10), (7, 2, 5), (1, 1, 4)),
+    cases=((3, 1, 2), (4, 2, 0), (6, 3, 10), (7, 2, 5), (1, 1, 4), (160, 80, 3)),
     solution=offsets,
     misconceptions=(
         Misconception(
@@ -647,6 +825,53 @@ Compute the positions first.
                     minlength=n + skip,
                 )
             ),
+        ),
+        Misconception(
+            "Only pairs within a chunk",
+            "Pairs across the cut count, too.",
+            _in_chunk,
+        ),
+        Misconception(
+            "Only offsets that the shift changes",
+            "Pairs of one chunk count, too, and without a shift all pairs.",
+            lambda n, cut, skip: (
+                (offsets(n, cut, skip) - _in_chunk(n, cut, skip)) * (skip > 0)
+            ),
+        ),
+        Misconception(
+            "Only offsets that the shift does not change",
+            "Pairs across the cut count, too.",
+            lambda n, cut, skip: (
+                _in_chunk(n, cut, skip) if skip else offsets(n, cut, skip)
+            ),
+        ),
+        Misconception(
+            "Shift in the wrong direction, and signs dropped",
+            "The tokens from the cut on are shifted to larger positions.",
+            _offsets(
+                lambda i, cut, skip: i + skip if i < cut else i,
+                offset=lambda later, earlier: abs(later - earlier),
+            ),
+        ),
+        Misconception(
+            "Second chunk placed at `skip`, and signs dropped",
+            "The second chunk is shifted by `skip`, so it starts at cut + skip.",
+            _offsets(
+                lambda i, cut, skip: i if i < cut else i - cut + skip,
+                offset=lambda later, earlier: abs(later - earlier),
+            ),
+        ),
+        Misconception(
+            "Positions counted",
+            "Count the differences of two positions, not the positions.",
+            lambda n, cut, skip: np.bincount(
+                [_right(i, cut, skip) for i in range(n)], minlength=n + skip
+            ),
+        ),
+        Misconception(
+            "Integers of 8 bits",
+            "An integer of 8 bits ends at 127. Counts may be larger.",
+            lambda *case: offsets(*case).astype(np.int8),
         ),
         Misconception(
             "0 or 1 in place of counts",
@@ -711,12 +936,6 @@ By symmetry all gaps have the same mean, and gaps and numbers together fill the 
             lambda k, n, most: sp.Rational((k + 1) * (most + 1), n + 1),
         ),
         Misconception(
-            "Decimals made rational",
-            "The division has rounded already, and `sp.Rational` keeps the error. "
-            "`sp.Rational(numerator, denominator)` divides exactly.",
-            lambda k, n, most: sp.Rational((k + 1) * (most + 1) / (n + 1) - 1),
-        ),
-        Misconception(
             "k counted from 1",
             "The smallest has k = 0.",
             lambda k, n, most: sp.Rational(k * (most + 1), n + 1) - 1,
@@ -735,6 +954,15 @@ By symmetry all gaps have the same mean, and gaps and numbers together fill the 
             "Even steps from 0 to M − 1",
             "The first is 0 and the last M − 1 in few samples.",
             lambda k, n, most: sp.Rational(k * (most - 1), max(n - 1, 1)),
+        ),
+        Misconception(
+            "Even steps from 0 to M − 1, and the middle for one number",
+            "The first is 0 and the last M − 1 in few samples.",
+            lambda k, n, most: (
+                sp.Rational(k * (most - 1), n - 1)
+                if n > 1
+                else sp.Rational(most - 1, 2)
+            ),
         ),
         Misconception(
             "Middles of equal parts",

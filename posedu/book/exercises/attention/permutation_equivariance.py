@@ -175,7 +175,11 @@ def _below_all(logits, mask):
 
 
 def _lifted(logits, mask):
-    return np.where(mask, np.exp(logits - logits.max(-1, keepdims=True)), 0.0)
+    return _raised(logits, mask, logits.max(-1, keepdims=True))
+
+
+def _raised(logits, mask, subtracted):
+    return np.where(mask, np.exp(logits - subtracted), 0.0)
 
 
 def colleagues_weights(logits, mask):
@@ -418,7 +422,10 @@ After one layer token $i$ is the mean of $i + 1$ tokens.
 Which of these means contain token $j$, and with which weight?
 Then average over $i$.
 """,
-            cases=tuple((n, j) for n in (1, 2, 3, 5) for j in range(n)),
+            cases=(
+                *((n, j) for n in (1, 2, 3, 5) for j in range(n)),
+                *((7, 0), (20, 3)),
+            ),
             solution=averaged_twice,
             misconceptions=(
                 Misconception(
@@ -433,6 +440,14 @@ Then average over $i$.
                     lambda n, j: sum(
                         sp.Rational(1, n * i) for i in range(j + 2, n + 1)
                     ),
+                ),
+                Misconception(
+                    "Nearest fraction with a small denominator",
+                    "A rounded number fits many fractions. Add and divide fractions "
+                    "from the beginning.",
+                    lambda n, j: sp.Rational(
+                        float(averaged_twice(n, j))
+                    ).limit_denominator(1000),
                 ),
                 Misconception(
                     "Missing second average",
@@ -586,6 +601,24 @@ Write $-m\,(i - j)$ as a part that depends on $i$ alone and a part that depends 
                     ),
                 ),
                 Misconception(
+                    "Mask in the bias",
+                    "The bias has all rows equal, and −∞ above the diagonal belongs to "
+                    "the mask.",
+                    lambda n, m: (
+                        sp.Matrix(n, n, lambda i, j: m * j if j <= i else -sp.oo),
+                        by_columns(n, m)[1],
+                    ),
+                ),
+                Misconception(
+                    "Constants counted from 1",
+                    "Row 0 of −m (i − j) has a 0 in column 0 already, so nothing is "
+                    "added to it.",
+                    lambda n, m: (
+                        by_columns(n, m)[0],
+                        by_columns(n, m)[1].applyfunc(lambda a: a + m),
+                    ),
+                ),
+                Misconception(
                     "Equal columns in place of equal rows",
                     "Your bias depends on the query alone, and softmax would not see "
                     "it at all.",
@@ -717,6 +750,17 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                     ],
                 ),
                 Misconception(
+                    "Mean of the two middle terms",
+                    "The two differ: in one the query brings its content, in the other "
+                    "its position.",
+                    lambda *case: [
+                        four_terms(*case)[n]
+                        if n in (0, 3)
+                        else (four_terms(*case)[1] + four_terms(*case)[2]) / 2
+                        for n in range(4)
+                    ],
+                ),
+                Misconception(
                     "Token j as the query",
                     "W_q belongs to token i, since the first word names the query's "
                     "side.",
@@ -820,6 +864,17 @@ Check your mask on one query and three keys.
                     ),
                 ),
                 Misconception(
+                    "New tokens before the cache",
+                    "Tokens in the cache are the earlier ones, so their columns come "
+                    "first.",
+                    lambda queries, keys: np.hstack(
+                        (
+                            _diagonal(queries, queries, 0),
+                            np.ones((queries, keys - queries), dtype=bool),
+                        )
+                    ),
+                ),
+                Misconception(
                     "Queries in reverse order",
                     "The last row belongs to the newest token, which sees most.",
                     lambda queries, keys: causal(queries, keys)[::-1],
@@ -883,6 +938,7 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                 (torch.tensor([3.0, 5.0]).reshape(1, 2, 1, 1), 4),
                 (torch.arange(24.0).reshape(2, 2, 3, 2), 6),
                 (torch.arange(3.0).reshape(1, 3, 1, 1), 12),
+                (torch.arange(2, dtype=torch.float64).reshape(1, 2, 1, 1), 4),
             ),
             solution=share,
             misconceptions=(
@@ -925,6 +981,18 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                     ],
                 ),
                 Misconception(
+                    "Heads spread evenly, and rounded down",
+                    "Only your last query head has the last key head. Groups are equal.",
+                    lambda k, heads: k[
+                        :, torch.linspace(0, k.shape[1] - 1, heads).long()
+                    ],
+                ),
+                Misconception(
+                    "Two key heads",
+                    "Two is the number of the example. `k` says how many there are.",
+                    lambda k, heads: k[:, :2].repeat_interleave(heads // 2, 1),
+                ),
+                Misconception(
                     "Key head rounded, not rounded down",
                     "Head h of a group of g belongs to ⌊h/g⌋.",
                     lambda k, heads: k[
@@ -960,7 +1028,7 @@ Query head $h$ uses key head $\lfloor h/g \rfloor$, where $g$ is the number of q
 `logits` and `mask` are arrays `[..., queries, keys]`, and each row belongs to one query.
 Compute weights from logits, row by row, over the keys where `mask` is true.
 Masked keys get weight zero, and a row in which nothing is allowed gets zeros, not NaN.
-Logits of a thousand must not overflow, and a masked logit, however large, must not matter.
+Logits may have any size and either sign: a thousand must not overflow, and a masked logit, however large, must not matter.
 """,
             hint=r"""
 Subtract the largest *allowed* logit of the row first, which changes the range and no weight.
@@ -972,6 +1040,9 @@ What do you subtract in a row without allowed keys, and by what do you divide th
                 (np.array([[0.5, -1.0]]), np.array([[False, False]])),
                 (np.array([[999.0, 1000.0, 0.0]]), np.array([[True, True, False]])),
                 (np.array([[1000.0, -1000.0]]), np.array([[False, True]])),
+                (np.array([[-1000.0, 1000.0]]), np.array([[True, True]])),
+                (np.array([[0.0, 1e12]]), np.array([[True, False]])),
+                (np.array([[-1e12, 0.0]]), np.array([[True, False]])),
                 (np.array([[1000.0, 1000.0], [0.0, 0.0]]), np.full((2, 2), True)),
                 (
                     np.array([[1.0, 3.0], [2.0, -1.0], [0.0, 0.5]]),
@@ -1027,6 +1098,70 @@ What do you subtract in a row without allowed keys, and by what do you divide th
                     "A huge masked logit then makes all the allowed ones vanish. The "
                     "largest *allowed* one must become 0.",
                     lambda logits, mask: _divided(_lifted(logits, mask)),
+                ),
+                Misconception(
+                    "Large number subtracted from the masked logits",
+                    "A masked logit may be larger still. It must not matter, however "
+                    "large it is.",
+                    lambda logits, mask: (
+                        _softmax(logits - np.where(mask, 0.0, 1e9)) * mask
+                    ),
+                ),
+                Misconception(
+                    "A thousand subtracted from the masked logits",
+                    "A masked logit may be larger by more. It must not matter, however "
+                    "large it is.",
+                    lambda logits, mask: (
+                        _softmax(logits - np.where(mask, 0.0, 1e3))
+                        * mask.any(-1, keepdims=True)
+                    ),
+                ),
+                Misconception(
+                    "Large negative number in place of the masked logits",
+                    "Allowed logits may be lower still. The exponential of a masked "
+                    "logit must be 0, however low the others are.",
+                    lambda logits, mask: _softmax(np.where(mask, logits, -1e9)) * mask,
+                ),
+                Misconception(
+                    "Even weights in an empty row",
+                    "A row in which nothing is allowed gets zeros.",
+                    lambda logits, mask: np.where(
+                        mask.any(-1, keepdims=True),
+                        weights(logits, mask),
+                        1 / logits.shape[-1],
+                    ),
+                ),
+                Misconception(
+                    "First allowed logit subtracted",
+                    "A logit far above the first still overflows. After the subtraction "
+                    "none may be above 0.",
+                    lambda logits, mask: _divided(
+                        _raised(
+                            logits,
+                            mask,
+                            np.take_along_axis(logits, mask.argmax(-1)[..., None], -1),
+                        )
+                    ),
+                ),
+                Misconception(
+                    "Mean of the logits subtracted",
+                    "A logit far above the mean still overflows. After the subtraction "
+                    "none may be above 0.",
+                    lambda logits, mask: _divided(
+                        _raised(
+                            logits,
+                            mask,
+                            np.where(mask, logits, 0.0).mean(-1, keepdims=True),
+                        )
+                    ),
+                ),
+                Misconception(
+                    "Largest logit taken to be positive",
+                    "If all allowed logits are far below 0, so is the largest. Your "
+                    "exponentials all vanish there.",
+                    lambda logits, mask: _divided(
+                        _raised(logits, mask, np.maximum(_top(logits, mask), 0.0))
+                    ),
                 ),
                 Misconception(
                     "One sum for all rows",

@@ -153,6 +153,11 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             "Solve e^(−m t) = ½ for t. Of which number is the logarithm taken?",
             lambda m: (gate_of_slope(m)[0], sp.log(m) / 2),
         ),
+        Misconception(
+            "Rounded up to whole tokens",
+            "t is asked for exactly, and it need not be whole.",
+            lambda m: (gate_of_slope(m)[0], sp.ceiling(gate_of_slope(m)[1])),
+        ),
     ),
     properties=(
         Property(
@@ -163,6 +168,12 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             "The gate σ(b) is e^(−m)",
             lambda answer, m: (
                 sp.simplify(1 / (1 + sp.exp(-answer(m)[0])) - sp.exp(-m)) == 0
+            ),
+        ),
+        Property(
+            "The share left after t tokens, e^(−m t), is ½",
+            lambda answer, m: (
+                sp.simplify(sp.exp(-m * answer(m)[1]) - sp.Rational(1, 2)) == 0
             ),
         ),
     ),
@@ -188,6 +199,7 @@ def stick_breaking_slope(m, i):
 
 
 _M = sp.Symbol("m", positive=True)
+_I = sp.Symbol("i", positive=True, integer=True)
 
 
 def _stick(total, beta=lambda m: 1 - sp.exp(-m)):
@@ -203,13 +215,14 @@ STICK = Exercise(
     statement=r"""
 With the same logit at every key, stick-breaking weights fall geometrically with the distance.
 Return two SymPy expressions: the share $\beta$ for which the weights fall by $e^{-m}$ per token, as those of ALiBi with slope `m` do, and the sum of the weights of query `i` on the keys $0 … i - 1$ (its own key takes no part).
+Both `m` and `i` can be symbols.
 Divided by that sum, the weights are softmax of $-m(i - j)$ over these keys.
 """,
     hint=r"""
 What is left of the stick after one key?
 And after all $i$ keys?
 """,
-    cases=((sp.log(2), 1), (sp.log(2), 3), (_M, 2), (_M, 5)),
+    cases=((sp.log(2), 1), (sp.log(2), 3), (_M, 2), (_M, 5), (_M, _I)),
     solution=stick_breaking_slope,
     misconceptions=(
         Misconception(
@@ -243,7 +256,7 @@ And after all $i$ keys?
             "Softmax's own denominator",
             "Σ e^(−m(i−j)) divides the exponentials. The stick's weights contain the "
             "factor β: add those up.",
-            _stick(lambda m, i: sum(sp.exp(-m * t) for t in range(1, i + 1))),
+            _stick(lambda m, i: sp.exp(-m) * (1 - sp.exp(-m * i)) / (1 - sp.exp(-m))),
         ),
         Misconception(
             "Slope in place of β",
@@ -312,6 +325,17 @@ And after all $i$ keys?
                 beta=lambda m: 1 / (1 + sp.exp(m)),
             ),
         ),
+        Misconception(
+            "Two results exchanged",
+            "The share β comes first, then the sum of the weights.",
+            lambda m, i: stick_breaking_slope(m, i)[::-1],
+        ),
+        Misconception(
+            "Rest multiplied by the number of keys",
+            "The part that is left after one key is left once more for each further "
+            "key: a power, not a multiple.",
+            _stick(lambda m, i: 1 - i * sp.exp(-m)),
+        ),
     ),
     properties=(
         Property(
@@ -378,6 +402,26 @@ def _stick_with_swapped_shares(z):
     ``z`` are the logits. Right is that a key with the logit z takes the part σ(z).
     """
     return _break(-z)
+
+
+def _stick_by(products):
+    """Make a function of logits that returns wrong stick-breaking weights.
+
+    ``products``, a function of the shares β, replaces the part of the stick that each
+    key finds: the product of 1 − β over the keys nearer to the query, which come
+    *later* in the array.
+    """
+    return lambda z: _shares(z) * products(_shares(z))
+
+
+def _nearer(beta, function, after=1):
+    """Return ``function`` of the shares of the keys from ``after`` keys later on."""
+    return np.array([function(beta[j + after :]) for j in range(len(beta))])
+
+
+def _rest_to_the_oldest(z):
+    w = _break(z)
+    return w + (1 - w.sum()) * (np.arange(len(z)) == 0)
 
 
 def _relative(w):
@@ -505,6 +549,85 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
             "in its product.",
             _weight_changes(softmax, lambda z: _shares(z) * np.cumprod(1 - _shares(z))),
         ),
+        Misconception(
+            "No change of the stick's weights",
+            "A constant cancels only if weights are divided by their sum. "
+            "Stick-breaking divides by no sum: its shares are σ(z), not softmax's.",
+            _weight_changes(softmax, softmax),
+        ),
+        Misconception(
+            "Stick-breaking for both",
+            "The first number is about softmax's weights.",
+            _weight_changes(_break, _break),
+        ),
+        Misconception(
+            "β multiplied in place of 1 − β",
+            "A nearer key takes β and *leaves* 1 − β.",
+            _weight_changes(softmax, _stick_by(lambda beta: _nearer(beta, np.prod))),
+        ),
+        Misconception(
+            "1 − β added up",
+            "What nearer keys leave is a product: each leaves a part of the part "
+            "that it finds.",
+            _weight_changes(softmax, _stick_by(lambda beta: _nearer(1 - beta, np.sum))),
+        ),
+        Misconception(
+            "Last product moved to the front",
+            "`np.roll` gives the nearest key the product over all keys. It finds the "
+            "whole stick: its product has no factor.",
+            _weight_changes(
+                softmax,
+                _stick_by(lambda beta: np.roll(np.cumprod(1 - beta[::-1]), 1)[::-1]),
+            ),
+        ),
+        Misconception(
+            "One factor too few",
+            "All keys nearer than key j are in its product, its neighbor included.",
+            _weight_changes(
+                softmax, _stick_by(lambda beta: _nearer(1 - beta, np.prod, after=2))
+            ),
+        ),
+        Misconception(
+            "Rest given to the oldest key",
+            "The oldest key takes its share, too. What it leaves belongs to no key.",
+            _weight_changes(softmax, _rest_to_the_oldest),
+        ),
+        Misconception(
+            "Denominator without c",
+            "The constant is added to all logits, those in the sum included.",
+            lambda z, c: (
+                np.abs(np.exp(z + c) / np.exp(z).sum() - softmax(z)).max(),
+                weight_changes(z, c)[1],
+            ),
+        ),
+        Misconception(
+            "Changes of the logarithms",
+            "The weights' own changes are asked for, not those of their logarithms.",
+            lambda z, c: tuple(
+                np.abs(np.log(w(z + c) / w(z))).max() for w in (softmax, _break)
+            ),
+        ),
+        Misconception(
+            "Change of the sum",
+            "In a sum of weights, changes of opposite signs cancel. Look at each "
+            "weight.",
+            lambda z, c: tuple(
+                abs(w(z + c).sum() - w(z).sum()) for w in (softmax, _break)
+            ),
+        ),
+        Misconception(
+            "Change of the largest weight",
+            "The weight that changes most need not be the largest, and another one "
+            "may be the largest after the change.",
+            lambda z, c: tuple(
+                abs(w(z + c).max() - w(z).max()) for w in (softmax, _break)
+            ),
+        ),
+        Misconception(
+            "Root mean square of the changes",
+            "The largest change of one weight is asked for.",
+            _weight_changes(softmax, _break, size=lambda x: np.sqrt(np.mean(x**2))),
+        ),
     ),
     properties=(
         Property(
@@ -560,21 +683,46 @@ def _attention(bias):
 
 _line = forget_bias(np.full(6, -0.1))  # ALiBi of slope 0.1, as a sum of equal gates
 _other = draw(6, 6)
+# Pairs of equal numbers that rounding to 6, 7 or 8 decimals separates
+_near = np.add.outer(3e-10 * (-1.0) ** np.arange(4), np.zeros(4)) * np.tri(4)
+_near += sum(np.diag(np.full(4 - t, 5 * 10.0 ** (-7 - t)), -t) for t in range(3))
 
 
 def _on_diagonals(a, offsets):
     return all(bool(np.ptp(np.diagonal(a, -t)) <= 1e-9) for t in offsets)
 
 
+def _diagonals_with(condition):
+    """Make a wrong answer (a function) to the exercise ``is_toeplitz``.
+
+    The exercise asks whether all entries of each diagonal of the causal triangle are
+    equal. In the wrong answer each diagonal x has to satisfy ``condition(x)``.
+    """
+    return lambda a: all(bool(condition(np.diagonal(a, -t))) for t in range(len(a)))
+
+
+def _rounded_to(*decimals):
+    """Return a condition: rounding to any of ``decimals`` leaves one distinct number."""
+    return lambda x: all(len(np.unique(np.round(x, n))) == 1 for n in decimals)
+
+
 _ARRAYS = (
     np.array([[1.0, 0.0], [2.0, 1.0]]),
     np.array([[1.0, 0.0], [2.0, 3.0]]),
+    np.array([[1.0, 2.0], [2.0, 1.0]]),
     np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
     np.diag([0.0, 1.0, 0.0]),
-    np.diag([1.0, 1 + 5e-6, 1.0]),
+    np.diag([0.0, 0.0, 1.0]),
+    np.diag([1.0, 0.0, 0.0]),
+    np.diag([0.0, 1.0, -1.0]),
+    np.diag([1.0, 1 + 4e-6, 1.0]),
+    np.diag([0.0, 1.1e-6]),
     np.diag([0.0, 1e-9]),
+    _near,
     np.where(np.tri(4, dtype=bool), _line[:4, :4], -np.inf),
     np.tri(4) + np.diag([2.0, 3.0], -2),
+    np.diag([0.0, 1.0, 0.0, 1.0, 0.0]),
+    np.tri(9) + np.diag([2.0, 3.0], -7),
     np.add.outer(np.arange(3.0), np.arange(3.0)),
     _line,
     np.broadcast_to(0.1 * np.arange(6), (6, 6)),  # ALiBi as a bias of the key
@@ -696,6 +844,97 @@ Which of them depend on the offset alone?
             "−∞ times 0 is NaN. Do not use entries above the diagonal at all.",
             lambda a: bool(is_toeplitz(a) and np.isfinite(a).all()),
         ),
+        Misconception(
+            "Only the first two entries of the diagonals compared",
+            "A later entry of a diagonal may differ from these two.",
+            _diagonals_with(lambda x: np.ptp(x[:2]) <= 1e-9),
+        ),
+        Misconception(
+            "Only the last two entries of the diagonals compared",
+            "An earlier entry of a diagonal may differ from these two.",
+            _diagonals_with(lambda x: np.ptp(x[-2:]) <= 1e-9),
+        ),
+        Misconception(
+            "Only some entries of the diagonals compared",
+            "An entry between those that you compare may differ.",
+            _diagonals_with(lambda x: np.ptp(x[[0, len(x) // 2, -1]]) <= 1e-9),
+        ),
+        Misconception(
+            "Only the first few diagonals compared",
+            "The offsets go up to n − 1, where n is the number of rows.",
+            lambda a: _on_diagonals(a, range(min(4, len(a)))),
+        ),
+        Misconception(
+            "Mean of a diagonal compared with its first entry",
+            "Entries above and below the mean cancel in it.",
+            _diagonals_with(lambda x: abs(x.mean() - x[0]) <= 1e-9),
+        ),
+        Misconception(
+            "Median of a diagonal compared with its first entry",
+            "An entry that differs need not move the median.",
+            _diagonals_with(lambda x: abs(np.median(x) - x[0]) <= 1e-9),
+        ),
+        Misconception(
+            "Differences with their sign",
+            "A difference of neighbors may be far below 0. Compare its absolute value "
+            "with 1e-9.",
+            _diagonals_with(lambda x: (np.diff(x) <= 1e-9).all()),
+        ),
+        Misconception(
+            "Differences with their sign, the earlier entry minus the later",
+            "A difference of neighbors may be far below 0. Compare its absolute value "
+            "with 1e-9.",
+            _diagonals_with(lambda x: (np.diff(x) >= -1e-9).all()),
+        ),
+        Misconception(
+            "Standard deviation below 1e-6",
+            "A standard deviation is smaller than the largest difference, which the "
+            "statement bounds.",
+            _diagonals_with(lambda x: np.std(x) < 1e-6),
+        ),
+        Misconception(
+            "A tolerance that is too large",
+            "Your answer counts some numbers as equal that differ by more than 1e-6.",
+            _diagonals_with(lambda x: np.ptp(x) <= 1e-4),
+        ),
+        Misconception(
+            "A relative tolerance alone",
+            "Up to a relative tolerance only 0 itself equals 0. The statement's 1e-9 "
+            "is absolute.",
+            _diagonals_with(lambda x: (abs(x - x[0]) <= 1e-9 * abs(x[0])).all()),
+        ),
+        Misconception(
+            "Rounded before the comparison",
+            "Two numbers that differ by less than 1e-9 may be rounded to different "
+            "ones. Compare their difference.",
+            _diagonals_with(_rounded_to(6, 7, 8)),
+        ),
+        Misconception(
+            "Rounded to nine decimals before the comparison",
+            "Two numbers that differ by less than 1e-9 may be rounded to different "
+            "ones. Compare their difference.",
+            _diagonals_with(_rounded_to(9)),
+        ),
+        Misconception(
+            "Rows compared after a cyclic shift",
+            "A cyclic shift moves an entry from the end of a row to its front, and "
+            "this entry is no neighbor along a diagonal.",
+            lambda a: bool(np.allclose(a[1:], np.roll(a[:-1], 1, 1), 0, 1e-9)),
+        ),
+        Misconception(
+            "Antidiagonals of the whole matrix",
+            "i + j is constant along your diagonals. The offset is i − j, and entries "
+            "above the diagonal are masked.",
+            lambda a: all(
+                bool(np.ptp(np.diagonal(a[:, ::-1], t)) <= 1e-9)
+                for t in range(1 - len(a), len(a))
+            ),
+        ),
+        Misconception(
+            "Whole matrix compared with itself, moved by one row and column",
+            "Entries above the diagonal are masked, so they need not be constant.",
+            lambda a: bool(np.allclose(a[1:, 1:], a[:-1, :-1], 0, 1e-9)),
+        ),
     ),
     explanation=r"""
 Three of the eight: ALiBi's bias, stick-breaking with equal logits, and CoPE's positions with all gates open.
@@ -765,6 +1004,20 @@ def _far_apart():
     return k * torch.tensor([[-1.0], [1.0]]), k, v, log_gates
 
 
+def _closed_gates():
+    """Return arguments with gates of e^(−300), and a first key that all scores favor."""
+    _, _, v, _ = _fox_case(1, 1, 3, 1)
+    k = torch.zeros_like(v)
+    k[..., 0, :] = 200
+    return torch.ones_like(v), k, v, torch.full_like(v[..., 0], -300)
+
+
+def _steps(log_f):
+    """Return i − j for each pair of tokens, those whose gates are ``log_f``."""
+    at = torch.arange(log_f.shape[-1])
+    return at[:, None] - at
+
+
 def _with_sums(sums):
     """Make a wrong answer (a function) to the exercise ``fox``.
 
@@ -811,7 +1064,12 @@ It may read tensors from outside, and can mask the future as well.
 `lambda score, b, h, i, j: …` returns a score; `.where(j <= i, -torch.inf)` masks it.
 Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l=j+1}^{i} \log f_l$?
 """,
-    cases=(_fox_case(1, 1, 2, 2), _fox_case(2, 2, 5, 4), _far_apart()),
+    cases=(
+        _fox_case(1, 1, 2, 2),
+        _fox_case(2, 2, 5, 4),
+        _far_apart(),
+        _closed_gates(),
+    ),
     solution=fox,
     misconceptions=(
         Misconception(
@@ -947,6 +1205,44 @@ Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l
                 q * q.shape[-1] ** 0.5, k, v, log_gates
             ),
         ),
+        Misconception(
+            "Logarithm of a product of gates",
+            "The product of many gates is 0 in floats, and 0/0 and the difference of "
+            "two log 0 are NaN. Add the logarithms.",
+            _with_sums(lambda log_f: log_f.exp().cumprod(-1).log()),
+        ),
+        Misconception(
+            "Bias bounded from below",
+            "The bias may fall without a bound. A key that is forgotten may have the "
+            "largest score.",
+            _with_bias(lambda log_f, d: _forget(log_f).clamp(min=-10)),
+        ),
+        Misconception(
+            "Batch and head exchanged",
+            "The four indices are batch, head, query and key, in this order.",
+            _with_sums(lambda log_f: log_f.transpose(0, 1).cumsum(-1)),
+        ),
+        Misconception(
+            "Gates of the first head of the first sequence",
+            "The gates are those of the score's own sequence and head, the second and "
+            "third argument of score_mod.",
+            _with_sums(lambda log_f: log_f[:1, :1].expand_as(log_f).cumsum(-1)),
+        ),
+        Misconception(
+            "Mean gates of all heads",
+            "Each head has its own gates.",
+            _with_sums(lambda log_f: log_f.mean(1, True).expand_as(log_f).cumsum(-1)),
+        ),
+        Misconception(
+            "Sigmoid applied once more",
+            "`log_gates` are log f already, not logits.",
+            _with_sums(lambda log_f: torch.nn.functional.logsigmoid(log_f).cumsum(-1)),
+        ),
+        Misconception(
+            "Query's own gate for all steps",
+            "Each token between the key and the query forgets by its own gate.",
+            _with_bias(lambda log_f, d: log_f[..., :, None] * _steps(log_f)),
+        ),
     ),
     properties=(
         Property(
@@ -1068,8 +1364,9 @@ Each design changes the older key's exponential in both places.
             lambda s0, s1, f: tuple(1 - w for w in weights_of_old(s0, s1, f)),
         ),
         Misconception(
-            "Gate on the new key",
-            "The last token forgets the tokens before it, so f acts on the old key.",
+            "Old key gains as the gate closes",
+            "f multiplies the old key's exponential. Your first weight is the one "
+            "with f at the new key's, or with 1/f at the old key's: at f = 0 it is 1.",
             lambda s0, s1, f: (
                 sp.exp(s0) / (sp.exp(s0) + f * sp.exp(s1)),
                 sp.exp(s0) / (sp.exp(s0) + sp.exp(f * s1)),
@@ -1121,6 +1418,22 @@ Each design changes the older key's exponential in both places.
             "The second design *multiplies* the logit by f. An open gate, f = 1, must "
             "change nothing.",
             _old(_in_front, lambda s, f: sp.exp(s + f)),
+        ),
+        Misconception(
+            "Gate in the denominator only",
+            "The gate changes the old key's exponential in the numerator as well.",
+            lambda s0, s1, f: tuple(
+                sp.exp(s0) / (x + sp.exp(s1))
+                for x in (_in_front(s0, f), _inside(s0, f))
+            ),
+        ),
+        Misconception(
+            "Weight multiplied by the gate in the second design",
+            "The second design multiplies the *logit*, before the softmax.",
+            lambda s0, s1, f: (
+                weights_of_old(s0, s1, f)[0],
+                f * sp.exp(s0) / (sp.exp(s0) + sp.exp(s1)),
+            ),
         ),
         Misconception(
             "Newer key multiplied by 1 − f in the first design",
@@ -1355,6 +1668,51 @@ How does $M_i$ follow from $M_{i-1}$, and what is added?
             "A product of many gates is 0 in floating point, and 0/0 is NaN. Let the "
             "state forget at each token.",
             _by_products,
+        ),
+        Misconception(
+            "Logarithm of the gate as the factor",
+            "The old state is multiplied by the gate itself. Logarithms of gates are "
+            "added to logits, and there are none here.",
+            _state(lambda state, f, k, v: np.log(f) * state + np.outer(k, v)),
+        ),
+        Misconception(
+            "Exponential of the gate as the factor",
+            "`f` is the gate itself, not its logarithm.",
+            _state(lambda state, f, k, v: np.exp(f) * state + np.outer(k, v)),
+        ),
+        Misconception(
+            "Gate of the next token used",
+            "The gate that acts when token i arrives is f_i.",
+            lambda q, k, v, f: gated_linear_attention(
+                q, k, v, np.concatenate((f[1:], f[-1:]))
+            ),
+        ),
+        Misconception(
+            "Divided by the number of tokens",
+            "There is no normalizer.",
+            lambda q, k, v, f: (
+                gated_linear_attention(q, k, v, f) / np.arange(1, len(q) + 1)[:, None]
+            ),
+        ),
+        Misconception(
+            "ReLU of queries and keys",
+            "The products of queries and keys are taken as they are, also below 0.",
+            lambda q, k, v, f: gated_linear_attention(
+                np.maximum(q, 0), np.maximum(k, 0), v, f
+            ),
+        ),
+        Misconception(
+            "First token not written",
+            "The first token is written, too; only its gate has nothing to forget.",
+            lambda q, k, v, f: gated_linear_attention(
+                q, k * (np.arange(len(k)) > 0)[:, None], v, f
+            ),
+        ),
+        Misconception(
+            "Delta rule",
+            "k vᵀ is added as it is. The delta rule first subtracts what the state "
+            "already holds for k.",
+            _state(lambda state, f, k, v: f * state + np.outer(k, v - k @ state)),
         ),
     ),
     properties=(

@@ -38,7 +38,7 @@ COLUMN = Exercise(
     statement=r"""
 The last `queries` of `keys` tokens are queries.
 A row of a table has a query's products with the vectors of all distances, the farthest first: column 0 is the distance `keys` − 1, the last column is the distance 0.
-In which column of row $i$ is the product for key $j$?
+Key $j$ is not after query $i$: in which column of row $i$ is its product?
 Rows and keys count from 0.
 """,
     hint=r"""
@@ -109,9 +109,10 @@ How far is that from $j$?
     ),
     properties=(
         Property(
-            "The next key is one column further to the right",
+            "The key before is one column further to the left",
             lambda answer, i, j, queries, keys: (
-                answer(i, j + 1, queries, keys) - answer(i, j, queries, keys) == 1
+                j == 0
+                or answer(i, j, queries, keys) - answer(i, j - 1, queries, keys) == 1
             ),
         ),
         Property(
@@ -193,6 +194,46 @@ What is divided by $\sqrt d$?
             lambda q, k, r, u, v: (q + u).dot(k) / sp.sqrt(q.rows) + (q + v).dot(r),
         ),
         Misconception(
+            "Terms with u and v not divided",
+            "√d divides all four terms.",
+            lambda q, k, r, u, v: q.dot(k + r) / sp.sqrt(q.rows) + u.dot(k) + v.dot(r),
+        ),
+        Misconception(
+            "u for both terms",
+            "u is multiplied by the key's content, and v by the vector of the "
+            "distance.",
+            lambda q, k, r, u, v: (q + u).dot(k + r) / sp.sqrt(q.rows),
+        ),
+        Misconception(
+            "u times the query",
+            "u stands in place of a query: it is multiplied by the key.",
+            lambda q, k, r, u, v: (
+                (q.dot(k) + q.dot(r) + u.dot(q) + v.dot(r)) / sp.sqrt(q.rows)
+            ),
+        ),
+        Misconception(
+            "Key times the vector of the distance",
+            "The vector of the distance stands in place of a key: it is multiplied by "
+            "the query.",
+            lambda q, k, r, u, v: (
+                (q.dot(k) + k.dot(r) + u.dot(k) + v.dot(r)) / sp.sqrt(q.rows)
+            ),
+        ),
+        Misconception(
+            "u times v, too",
+            "u · v is none of the four terms. It is the same for all keys.",
+            lambda q, k, r, u, v: (
+                ((q + u).dot(k) + (q + v).dot(r) + u.dot(v)) / sp.sqrt(q.rows)
+            ),
+        ),
+        Misconception(
+            "All entries of a matrix summed",
+            "An inner product multiplies each entry by the entry in the same place.",
+            lambda q, k, r, u, v: (
+                (sum(q + u) * sum(k) + sum(q + v) * sum(r)) / sp.sqrt(q.rows)
+            ),
+        ),
+        Misconception(
             "DeBERTa's scale",
             "√(3d) is the scale of three terms. Transformer-XL divides its four terms "
             "by √d.",
@@ -242,7 +283,7 @@ What is divided by $\sqrt d$?
     ),
     properties=(
         Property(
-            "A query of zeros still has a logit",
+            "With a query of zeros the logit is (u · k + v · r)/√d",
             lambda answer, q, k, r, u, v: (
                 sp.expand(
                     answer(0 * q, k, r, u, v) * sp.sqrt(q.rows) - u.dot(k) - v.dot(r)
@@ -290,6 +331,12 @@ def _rolled(products, by):
     return np.tril(np.array(rows), keys - queries)
 
 
+def _without_sign(products):
+    queries, keys = products.shape
+    distance = keys - queries + np.arange(queries)[:, None] - np.arange(keys)
+    return np.take_along_axis(products, keys - 1 - abs(distance), 1)
+
+
 def _padded_right(products):
     queries, keys = products.shape
     padded = np.pad(products, ((0, 0), (0, 1))).ravel()[queries:]
@@ -333,10 +380,16 @@ With one zero in front of each row, the flat array has `queries` numbers too man
             lambda products: np.tril(_unmasked(products)),
         ),
         Misconception(
-            "Zeros behind the rows",
-            "With zeros on the right the rows shift in the other direction. Put the "
-            "zero in front.",
+            "Zeros behind the rows, or one number too many cut",
+            "Put the zero in front of each row, and cut as many numbers in front as "
+            "there are queries.",
             _padded_right,
+        ),
+        Misconception(
+            "Distances without a sign",
+            "Where the key comes later than the query the entry is 0, not the number "
+            "of a key that is as far away on the other side.",
+            _without_sign,
         ),
         Misconception(
             "Each row one column too far to the left",
@@ -469,6 +522,23 @@ def _deberta(to=None, back=None, terms=(1, 1, 1), root=3, swap=False, of_query=F
     return answer
 
 
+def _offset_rows(n, rows):
+    half = len(rows) // 2
+    i, j = np.indices((n, n))
+    return rows[np.clip(i - j + half, 0, 2 * half - 1)]
+
+
+def _of_query(q, q_rows):
+    rows = _offset_rows(len(q), q_rows).swapaxes(0, 1)
+    return (q[:, None] * rows).sum(-1) / np.sqrt(3 * q.shape[1])
+
+
+def _with_fourth_term(q, k, k_rows, q_rows):
+    n, d = q.shape
+    rows = _offset_rows(n, k_rows) * _offset_rows(n, q_rows).swapaxes(0, 1)
+    return logits(q, k, k_rows, q_rows) + rows.sum(-1) / np.sqrt(3 * d)
+
+
 def _negated(t, half):
     return np.clip(-t + half, 0, 2 * half - 1)
 
@@ -573,6 +643,45 @@ Which token does each of the two products belong to?
             _deberta(
                 to=lambda t, half: (t + half) % (2 * half),
                 back=lambda t, half: (t + half) % (2 * half),
+            ),
+        ),
+        Misconception(
+            "k not added",
+            "The row is i − j + k. In NumPy a negative index counts from the end.",
+            _deberta(
+                to=lambda t, half: np.clip(t, -half, half - 1),
+                back=lambda t, half: np.clip(t, -half, half - 1),
+            ),
+        ),
+        Misconception(
+            "Clipped on one side",
+            "Row 0 belongs to −k and all offsets below. In NumPy a negative index "
+            "counts from the end.",
+            _deberta(
+                to=lambda t, half: np.minimum(t + half, 2 * half - 1),
+                back=lambda t, half: np.minimum(t + half, 2 * half - 1),
+            ),
+        ),
+        Misconception(
+            "A fourth term",
+            "DeBERTa has three terms. The product of a row of q_rows and a row of "
+            "k_rows is left out.",
+            _with_fourth_term,
+        ),
+        Misconception(
+            "Query in both terms with positions",
+            "The rows made for queries are multiplied by the *key*.",
+            lambda q, k, k_rows, q_rows: (
+                logits(q, k, k_rows, 0 * q_rows) + _of_query(q, q_rows)
+            ),
+        ),
+        Misconception(
+            "Only the content term divided",
+            "√(3d) divides all three terms.",
+            lambda q, k, k_rows, q_rows: (
+                np.sqrt(3 * q.shape[1]) * logits(q, k, k_rows, q_rows)
+                - q @ k.T
+                + q @ k.T / np.sqrt(3 * q.shape[1])
             ),
         ),
         Misconception(
@@ -730,6 +839,38 @@ Where does the segment of token $t$ begin?
             ),
         ),
         Misconception(
+            "Memory rounded up to whole segments",
+            "`memory` is a number of tokens, and may begin inside a segment.",
+            lambda tokens, segment, memory: memory_mask(
+                tokens, segment, -(-memory // segment) * segment
+            ),
+        ),
+        Misconception(
+            "Memory rounded down to whole segments",
+            "`memory` is a number of tokens, and may begin inside a segment.",
+            lambda tokens, segment, memory: memory_mask(
+                tokens, segment, memory // segment * segment
+            ),
+        ),
+        Misconception(
+            "Everything seen near the beginning",
+            "The memory ends before the query's segment and has `memory` tokens, also "
+            "in the second segment.",
+            _mask(
+                lambda t, j, segment, memory: (
+                    (j <= t)
+                    & ((j >= t // segment * segment - memory) | (t < segment + memory))
+                )
+            ),
+        ),
+        Misconception(
+            "Segments counted from the end",
+            "The first segment begins at token 0, and the last one may be shorter.",
+            lambda tokens, segment, memory: memory_mask(
+                tokens + -tokens % segment, segment, memory
+            )[-tokens % segment :, -tokens % segment :],
+        ),
+        Misconception(
             "Key's segment in place of the query's",
             "The start of the query's segment decides how far back the memory goes.",
             _mask(
@@ -854,7 +995,7 @@ Which of the two numbers has no effect after the softmax?
 Only the positional part is replaced.
 Which number stands at query 0 and key 0?
 """,
-    cases=(_untie_case(2, 2), _untie_case(3, 4), _untie_case(6, 8)),
+    cases=tuple(_untie_case(*s) for s in ((1, 2), (2, 2), (3, 4), (6, 8))),
     solution=untie,
     misconceptions=(
         Misconception(
@@ -908,6 +1049,51 @@ Which number stands at query 0 and key 0?
             _untied(lambda z, theta, d: _set(z, *theta), root=1),
         ),
         Misconception(
+            "Divided by √(3d)",
+            "√(3d) is the scale of three products. Two are added here, so it is √(2d).",
+            _untied(lambda z, theta, d: _set(z, *theta), root=3),
+        ),
+        Misconception(
+            "Divided by 2√d",
+            "Both factors stand under the root: √(2d).",
+            _untied(lambda z, theta, d: _set(z, *theta), root=4),
+        ),
+        Misconception(
+            "Divided by √2 d",
+            "Both factors stand under the root: √(2d).",
+            lambda content, positional, theta, d: untie(
+                content / math.sqrt(d), positional / math.sqrt(d), theta, d
+            ),
+        ),
+        Misconception(
+            "Divided by 2d",
+            "The scale is the root of 2d.",
+            lambda content, positional, theta, d: untie(
+                content / math.sqrt(2 * d), positional / math.sqrt(2 * d), theta, d
+            ),
+        ),
+        Misconception(
+            "Nothing divided",
+            "Both products are divided by √(2d).",
+            lambda content, positional, theta, d: untie(
+                content * math.sqrt(2 * d), positional * math.sqrt(2 * d), theta, d
+            ),
+        ),
+        Misconception(
+            "Contents not divided",
+            "Both products are divided by √(2d).",
+            lambda content, positional, theta, d: untie(
+                content * math.sqrt(2 * d), positional, theta, d
+            ),
+        ),
+        Misconception(
+            "Contents divided by √d",
+            "Both products are divided by √(2d), since they are added.",
+            lambda content, positional, theta, d: untie(
+                content * math.sqrt(2), positional, theta, d
+            ),
+        ),
+        Misconception(
             "First token tied",
             "Row and column 0 have numbers of their own, θ₁ and θ₂.",
             _untied(lambda z, theta, d: None),
@@ -934,7 +1120,7 @@ Which number stands at query 0 and key 0?
     ),
     properties=(
         Property(
-            "The first row minus the content products is one number",
+            "The first row minus the divided content products is one number",
             lambda answer, content, positional, theta, d: (
                 np.ptp(
                     (answer(content.copy(), positional.copy(), theta, d))[0]
@@ -967,6 +1153,26 @@ def tokens_back(token, layers, segment, memory):
     for _ in range(layers):
         oldest = max(oldest // segment * segment - memory, 0)
     return token - oldest
+
+
+def _traced(begin):
+    """Make a wrong answer (a function) to the exercise ``tokens_back``.
+
+    In the wrong answer, ``begin(t, segment)`` replaces the first token of the segment
+    of token t.
+    """
+
+    def answer(token, layers, segment, memory):
+        oldest = token
+        for _ in range(layers):
+            oldest = max(begin(oldest, segment) - memory, 0)
+        return token - oldest
+
+    return answer
+
+
+def _oldest(token, layers, segment, memory):
+    return token - tokens_back(token, layers, segment, memory)
 
 
 BACK = Exercise(
@@ -1022,6 +1228,39 @@ To which segment does that token belong, and where does that segment's memory be
                 memory
                 + (layers - 1) * segment * -(-memory // segment)
                 + token % segment
+            ),
+        ),
+        Misconception(
+            "Beyond the beginning of the text, and the memory alone added",
+            "There is nothing before token 0. And the oldest token of the memory "
+            "belongs to a segment with a memory of its own.",
+            lambda token, layers, segment, memory: layers * memory + token % segment,
+        ),
+        Misconception(
+            "Counted from the end of the segment",
+            "Count back from the token itself, which may stand inside its segment.",
+            lambda token, layers, segment, memory: tokens_back(
+                (token // segment + 1) * segment - 1, layers, segment, memory
+            ),
+        ),
+        Misconception(
+            "Counted from the beginning of the segment",
+            "Count back from the token itself, which may stand inside its segment.",
+            lambda token, layers, segment, memory: tokens_back(
+                token // segment * segment, layers, segment, memory
+            ),
+        ),
+        Misconception(
+            "Nearest beginning of a segment",
+            "A token's segment begins at the token or before it, never after it.",
+            _traced(lambda t, segment: round(t / segment) * segment),
+        ),
+        Misconception(
+            "First memory counted from the token",
+            "In the first layer, too, the memory ends where the token's segment "
+            "begins.",
+            lambda token, layers, segment, memory: (
+                token - _oldest(max(token - memory, 0), layers - 1, segment, memory)
             ),
         ),
         Misconception(

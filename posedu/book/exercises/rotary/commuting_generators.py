@@ -1,5 +1,7 @@
 """Exercises on commuting generators of rotations."""
 
+from itertools import combinations
+
 import numpy as np
 import sympy as sp
 import torch
@@ -148,7 +150,11 @@ Write both sides to second order.
 The series of the sum contributes $(sA + tB)^2/2$.
 Mind that $AB \ne BA$.
 """,
-    cases=((_LZ, _LX), _GENERAL),
+    cases=(
+        (_LZ, _LX),
+        _GENERAL,
+        tuple(sp.Matrix(4, 4, lambda i, j, n=n: i**n - j**n) for n in (1, 2)),
+    ),
     solution=second_order,
     misconceptions=(
         Misconception(
@@ -213,6 +219,11 @@ Mind that $AB \ne BA$.
             "Both series contribute, and the exponential's second term is halved.",
             lambda a, b: -(a * b + b * a),
         ),
+        Misconception(
+            "Squares of A and B left over",
+            "A² and B² belong to s² and t². The coefficient of st has only AB and BA.",
+            lambda a, b: a * b - (a + b) ** 2 / 2,
+        ),
     ),
     explanation=r"""
 To second order $e^{sA} e^{tB} = I + sA + tB + \tfrac{1}{2}s^2 A^2 + st\,AB + \tfrac{1}{2}t^2 B^2$, and $e^{sA + tB} = I + sA + tB + \tfrac{1}{2}(sA + tB)^2$.
@@ -268,6 +279,10 @@ There are two conditions, and neither follows from the other.
         (sp.Matrix([[1, sp.Rational(3, 5)], [0, sp.Rational(4, 5)]]),),
         (sp.Matrix([[0, 0, 1], [1, 0, 0], [0, 1, 0]]),),
         (sp.Matrix([[1, _TINY], [-_TINY, 1]]),),
+        (sp.Matrix([[1, 0, 1], [0, 1, 0], [0, 0, 1]]),),
+        (sp.diag(_TURN, _TURN),),
+        (sp.Matrix([[1, 1, 0], [1, 0, 0], [0, 0, -1]]),),
+        (sp.Matrix([[1, 0], [2, 1]]),),
     ),
     solution=is_rotation,
     misconceptions=(
@@ -339,7 +354,7 @@ There are two conditions, and neither follows from the other.
             "Only the trace tested",
             "There are two conditions: the transpose is the inverse, and the matrix is "
             "no reflection.",
-            lambda m: bool(abs(m.trace()) <= m.rows and m.det() == 1),
+            lambda m: bool(abs(m.trace()) <= m.rows and sp.simplify(m.det()) == 1),
         ),
         Misconception(
             "Only two dimensions considered, and stretches accepted",
@@ -380,6 +395,80 @@ There are two conditions, and neither follows from the other.
             lambda m: bool(
                 np.allclose(np.array((m.T * m).evalf(), dtype=float), np.eye(m.rows))
                 and abs(m.det().evalf() - 1) < 1e-9
+            ),
+        ),
+        Misconception(
+            "Eigenvalues of modulus 1 and determinant 1 accepted",
+            "A shear has the eigenvalues 1 and 1, and changes lengths.",
+            lambda m: bool(
+                all(sp.simplify(abs(value)) == 1 for value in m.eigenvals())
+                and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Columns of length 1 and a positive determinant accepted",
+            "Columns of length 1 need not be at right angles. Then the determinant is "
+            "less than 1.",
+            lambda m: bool(
+                all(sp.simplify(m.col(n).dot(m.col(n))) == 1 for n in range(m.cols))
+                and sp.simplify(m.det()) > 0
+            ),
+        ),
+        Misconception(
+            "Right angles and determinant 1 accepted",
+            "The columns of diag(2, ½) are at right angles, but not of length 1.",
+            lambda m: bool(
+                sp.simplify(m.T * m).is_diagonal() and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Matrices that are their own inverse, of determinant 1, accepted",
+            "A rotation's inverse is its *transpose*. Few rotations are their own "
+            "inverse.",
+            lambda m: bool(
+                sp.simplify(m * m) == sp.eye(m.rows) and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Only the first two columns tested",
+            "All columns must have length 1 and be at right angles to each other.",
+            lambda m: bool(
+                sp.simplify(m.T * m)[:2, :2] == sp.eye(2) and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Only the first column tested",
+            "All columns must have length 1 and be at right angles to each other.",
+            lambda m: bool(
+                sp.simplify(m.T * m)[0, 0] == 1 and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Matrices that commute with their transpose accepted",
+            "A rotation's transpose is its *inverse*: MᵀM = MMᵀ is not enough.",
+            lambda m: bool(
+                sp.simplify(m.T * m - m * m.T).is_zero_matrix
+                and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Entries up to 1 and determinant 1 accepted",
+            "A shear may have such entries, and changes lengths.",
+            lambda m: bool(
+                all(abs(entry) <= 1 for entry in m) and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Only three dimensions considered",
+            "The matrix may be of any size, and the identity has its size.",
+            lambda m: m.rows == 3 and is_rotation(m),
+        ),
+        Misconception(
+            "An axis demanded",
+            "A rotation of the plane leaves no direction as it is, unless it is the "
+            "identity, and a reflection leaves one.",
+            lambda m: bool(
+                _keeps_lengths(m) and sp.simplify((m - sp.eye(m.rows)).det()) == 0
             ),
         ),
     ),
@@ -446,6 +535,46 @@ def _opposite_blocks():
     return np.stack((np.stack((a, -a)), np.stack((b, b))))
 
 
+_ONE_OF_TWO_BLOCKS = np.concatenate(
+    (_parallel(2, 1, 3), _random_skew(2, 1, 3, 3)), axis=1
+)
+
+
+def _skew_multiples(*factors):
+    return np.stack([[[0, f], [-f, 0]] for f in factors])[:, None]
+
+
+def _about_axes(*directions):
+    """Return generators of rotations about directions of space, ``[axes, 1, 3, 3]``.
+
+    There is one of the ``directions`` for each axis; its length is the angle of the
+    rotation at position 1.
+    """
+    made = np.zeros((len(directions), 1, 3, 3))
+    for generator, (x, y, z) in zip(made, directions, strict=True):
+        generator[0] = [[0, -z, y], [z, 0, -x], [-y, x, 0]]
+    return made
+
+
+def _square_roots(*factors):
+    """Return multiples of a 4 × 4 skew matrix whose square is −I: ``[axes, 1, 4, 4]``.
+
+    Products of two of them are 0 off the diagonal, up to rounding.
+    """
+    q, _ = np.linalg.qr(draw(4, 4))
+    root = q @ np.kron(np.eye(2), [[0.0, -1.0], [1.0, 0.0]]) @ q.T
+    return np.array(factors)[:, None, None, None] * (root - root.T) / 2
+
+
+def _commute_within(generators, **tolerances):
+    products = np.einsum("amij,cmjk->acmik", generators, generators)
+    return bool(np.allclose(products, products.swapaxes(0, 1), **tolerances))
+
+
+def _pairs(generators):
+    return combinations(range(len(generators)), 2)
+
+
 def _by_eigenvalues(generators):
     values = np.sort(np.linalg.eigvals(generators).imag, axis=-1)
     return bool(np.allclose(values, values[:1]))
@@ -468,7 +597,8 @@ def _across_blocks(generators):
 
 
 def _is_multiple(a, b):
-    return np.linalg.matrix_rank(np.stack((a.ravel(), b.ravel())), tol=1e-9) < 2
+    both = np.stack((a.ravel(), b.ravel()))
+    return bool(np.linalg.matrix_rank(both, tol=1e-9 * np.abs(both).max()) < 2)
 
 
 COMMUTE = Exercise(
@@ -487,6 +617,7 @@ Take all products of one axis's blocks with another's: `np.einsum("amij,cmjk->ac
 What does exchanging `a` and `c` do to them?
 """,
     cases=(
+        (_skew_multiples(1.0, 2.0),),
         (_parallel(2, 2, 4),),
         (_random_skew(2, 1, 3, 3),),
         (_equal_eigenvalues(4),),
@@ -497,7 +628,14 @@ What does exchanging `a` and `c` do to them?
         (_random_skew(3, 1, 3, 3) * np.array([1, 0, 1])[:, None, None, None],),
         (_random_skew(3, 1, 3, 3) * np.array([0, 1, 1])[:, None, None, None],),
         (_opposite_blocks(),),
-        (np.concatenate((_parallel(2, 1, 3), _random_skew(2, 1, 3, 3)), axis=1),),
+        (_ONE_OF_TWO_BLOCKS,),
+        (_ONE_OF_TWO_BLOCKS[:, ::-1],),
+        (_about_axes([0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 0, 0]),),
+        (_about_axes([0, 0, 1], [1, 0, 0], [-1, 0, -1]),),
+        (_about_axes([0, 0, 2 * np.pi], [1, 0, 0]),),
+        (_about_axes([0, 0, 0.01], [0.01, 0, 0]),),
+        (1e6 * _parallel(2, 1, 3),),
+        (_square_roots(1.0, 0.7),),
     ),
     solution=commute,
     misconceptions=(
@@ -571,11 +709,11 @@ What does exchanging `a` and `c` do to them?
         Misconception(
             "Only anticommuting generators accepted",
             "AB = −BA is another condition. AB and BA must be equal.",
-            lambda generators: bool(
+            lambda generators: all(
                 np.allclose(
-                    np.einsum("amij,cmjk->acmik", generators, generators),
-                    -np.einsum("cmij,amjk->acmik", generators, generators),
+                    generators[a] @ generators[c], -generators[c] @ generators[a]
                 )
+                for a, c in _pairs(generators)
             ),
         ),
         Misconception(
@@ -604,6 +742,71 @@ What does exchanging `a` and `c` do to them?
             "other. Every two axes must.",
             lambda generators: all(
                 commute(generators[[0, n]]) for n in range(len(generators))
+            ),
+        ),
+        Misconception(
+            "Only the last block compared",
+            "All blocks must commute, each with the same block of the other axes.",
+            lambda generators: commute(generators[:, -1:]),
+        ),
+        Misconception(
+            "Axes compared in a circle",
+            "Each axis is compared with the next one, and the last with the first. "
+            "Of four axes the first and the third are never compared.",
+            lambda generators: all(
+                commute(generators[[n, n - 1]]) for n in range(len(generators))
+            ),
+        ),
+        Misconception(
+            "Each axis compared with the sum of all",
+            "Commutators with the others may cancel in the sum, as they do where the "
+            "sum is 0.",
+            lambda generators: all(
+                commute(np.stack((own, generators.sum(axis=0)))) for own in generators
+            ),
+        ),
+        Misconception(
+            "Exponentials compared",
+            "The exponential of a full turn is I, which commutes with every matrix, "
+            "but its generator does not.",
+            lambda generators: commute(expm(generators)),
+        ),
+        Misconception(
+            "Too large a tolerance",
+            "The products of small generators are small, and so are their "
+            "differences. Take the tolerance of `np.allclose`.",
+            lambda generators: _commute_within(generators, rtol=0.1, atol=0.1),
+        ),
+        Misconception(
+            "No relative tolerance",
+            "Where the generators are large, the rounding of their products is large "
+            "as well. Take the tolerance of `np.allclose`.",
+            lambda generators: _commute_within(generators, rtol=0, atol=1e-8),
+        ),
+        Misconception(
+            "No absolute tolerance",
+            "Where a product is 0 up to rounding, no relative tolerance is large "
+            "enough. Take both tolerances of `np.allclose`.",
+            lambda generators: _commute_within(generators, atol=0),
+        ),
+        Misconception(
+            "Blocks of one axis compared with each other",
+            "Blocks of different m never meet in a product. Compare each axis with "
+            "the other axes.",
+            lambda generators: all(map(_across_blocks, generators[:, None])),
+        ),
+        Misconception(
+            "Only blocks of 2 accepted",
+            "Skew 2 × 2 matrices always commute, but larger ones may commute as well.",
+            lambda generators: generators.shape[-1] == 2,
+        ),
+        Misconception(
+            "Only multiples of a whole generator accepted",
+            "The factor may be another one in each block, and generators that are no "
+            "multiples may commute as well.",
+            lambda generators: all(
+                _is_multiple(generators[a], generators[c])
+                for a, c in _pairs(generators)
             ),
         ),
     ),
@@ -784,6 +987,7 @@ Take `np.linalg.norm` of a difference.
         (0.01 * _Z, 0.01 * _X, _V),
         (_Z, -2.5 * _X, _V),
         (*_random_skew(2, 3, 3), draw(3)),
+        (*_random_skew(2, 4, 4), draw(4)),
     ),
     solution=path_distance,
     misconceptions=(
@@ -869,6 +1073,60 @@ Take `np.linalg.norm` of a difference.
             "Diagonal in place of exp(A) exp(B)",
             "exp(A + B) goes straight. Compare column-then-row with row-then-column.",
             lambda a, b, v: np.linalg.norm(expm(a + b) @ v - expm(b) @ expm(a) @ v),
+        ),
+        Misconception(
+            "Relative distance",
+            "The distance itself is asked for, not divided by the length of v.",
+            lambda a, b, v: path_distance(a, b, v) / np.linalg.norm(v),
+        ),
+        Misconception(
+            "Angle in place of the distance",
+            "The distance of the two ends is the length of the straight line between "
+            "them, not an angle.",
+            lambda a, b, v: np.arccos(
+                (expm(a) @ expm(b) @ v) @ (expm(b) @ expm(a) @ v) / (v @ v)
+            ),
+        ),
+        Misconception(
+            "v left out of one path",
+            "Python multiplies before it subtracts: both products need v, or a pair "
+            "of parentheses.",
+            lambda a, b, v: np.linalg.norm(expm(a) @ expm(b) - expm(b) @ expm(a) @ v),
+        ),
+        Misconception(
+            "Steps a tenth as long",
+            "Return the distance for the given steps.",
+            lambda a, b, v: path_distance(a / 10, b / 10, v),
+        ),
+        Misconception(
+            "Factor in place of the distance",
+            "Return the distance. The factor is a question for you.",
+            lambda a, b, v: path_distance(a, b, v) / path_distance(a / 10, b / 10, v),
+        ),
+        Misconception(
+            "Series cut off after the second power",
+            "I + A + A²/2 is close to exp(A) only for small A.",
+            lambda a, b, v: (lambda x, y: np.linalg.norm(x @ y @ v - y @ x @ v))(
+                *(np.eye(len(v)) + m + m @ m / 2 for m in (a, b))
+            ),
+        ),
+        Misconception(
+            "One factor without its exponential",
+            "Both steps are rotations: take the exponential of A and of B.",
+            lambda a, b, v: np.linalg.norm(expm(a) @ b @ v - expm(b) @ a @ v),
+        ),
+        Misconception(
+            "Second path backward",
+            "The second path has the same two steps in the other order, not their "
+            "inverses.",
+            lambda a, b, v: np.linalg.norm(
+                expm(a) @ expm(b) @ v - expm(-b) @ expm(-a) @ v
+            ),
+        ),
+        Misconception(
+            "Mean of the squares",
+            "The distance is the root of the *sum* of squares.",
+            lambda a, b, v: path_distance(a, b, v) / len(v) ** 0.5,
         ),
     ),
     explanation=r"""

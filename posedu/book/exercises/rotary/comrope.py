@@ -37,7 +37,7 @@ Return the list of axes of all blocks, in order.
     hint=r"""
 The axes take turns, beginning with axis 0.
 """,
-    cases=((4, 2), (6, 3), (6, 2)),
+    cases=((4, 2), (6, 3), (6, 2), (8, 4)),
     solution=axes_of_blocks,
     misconceptions=(
         Misconception(
@@ -78,6 +78,25 @@ The axes take turns, beginning with axis 0.
             "First axis for all blocks",
             "The axes take turns.",
             lambda blocks, axes: [0] * blocks,
+        ),
+        Misconception(
+            "Remainder modulo the number of an axis's blocks",
+            "There are N axes, and the remainder modulo N counts them. An axis has "
+            "blocks/N blocks.",
+            lambda blocks, axes: [m % (blocks // axes) for m in range(blocks)],
+        ),
+        Misconception(
+            "Two axes assumed",
+            "N is not always 2.",
+            lambda blocks, axes: [m % 2 for m in range(blocks)],
+        ),
+        Misconception(
+            "Every other round backward",
+            "Each round begins with axis 0 again.",
+            lambda blocks, axes: [
+                axes - 1 - m % axes if m // axes % 2 else m % axes
+                for m in range(blocks)
+            ],
         ),
     ),
     explanation=r"""
@@ -255,6 +274,38 @@ A matrix has $b^2$ numbers, and a multiplier is one number for each axis and blo
                 axes * width // block // heads,
             ),
         ),
+        Misconception(
+            "Multipliers in AP",
+            "Only LD has multipliers. In AP a block rotates for one axis, by its "
+            "matrix as it is.",
+            lambda width, block, axes, heads: (
+                parameters(width, block, axes, heads)[1],
+                *parameters(width, block, axes, heads)[1:],
+            ),
+        ),
+        Misconception(
+            "AP's matrices divided among the axes",
+            "AP gives each block to one of N axes, but all blocks are there, each "
+            "with its matrix.",
+            lambda width, block, axes, heads: (
+                width * block // axes,
+                *parameters(width, block, axes, heads)[1:],
+            ),
+        ),
+        Misconception(
+            "Axes and blocks added",
+            "Each axis has a multiplier for each block: their number is a product.",
+            _trained(
+                own=lambda c, b, n, h: n + c // b,
+                shared=lambda c, b, n, h: n + c // b // h,
+            ),
+        ),
+        Misconception(
+            "Multipliers counted for each feature of a block",
+            "An axis has one multiplier for each block of a head, and a head has "
+            "C/(bh) blocks, not b.",
+            _trained(own=lambda c, b, n, h: n * b * h, shared=lambda c, b, n, h: n * b),
+        ),
     ),
     level="optional",
     explanation=r"""
@@ -306,7 +357,12 @@ From a matrix $P$ it takes $P - P^\top$, without a half.
     hint=r"""
 First make the matrices skew, then give the multipliers two more axes.
 """,
-    cases=(_ld_case(2, 2, 2), _ld_case(3, 3, 2), _ld_case(2, 2, 4)),
+    cases=(
+        _ld_case(2, 2, 2),
+        _ld_case(3, 3, 2),
+        _ld_case(2, 2, 4),
+        _ld_case(2, 3, 2),
+    ),
     solution=ld_generators,
     misconceptions=(
         Misconception(
@@ -400,6 +456,38 @@ First make the matrices skew, then give the multipliers two more axes.
             "block, each with its multiplier.",
             lambda p, t: ld_generators(
                 p, t * (np.arange(len(p)) % len(t) == np.arange(len(t))[:, None])
+            ),
+        ),
+        Misconception(
+            "Sign of the multipliers lost",
+            "A negative multiplier rotates in the other direction.",
+            lambda p, t: ld_generators(p, np.abs(t)),
+        ),
+        Misconception(
+            "AP in place of LD",
+            "In AP each block belongs to one axis, without multipliers. In LD every "
+            "axis rotates every block, each with its multiplier.",
+            lambda p, t: ld_generators(
+                p, np.arange(len(p)) % len(t) == np.arange(len(t))[:, None]
+            ),
+        ),
+        Misconception(
+            "Matrices divided by their length",
+            "ComRoPE takes P − Pᵀ as it is.",
+            _generators(
+                lambda p: (
+                    (p - p.swapaxes(-1, -2))
+                    / np.linalg.norm(
+                        p - p.swapaxes(-1, -2), axis=(-1, -2), keepdims=True
+                    )
+                )
+            ),
+        ),
+        Misconception(
+            "Mean of an axis's multipliers",
+            "multipliers[a, m] belongs to axis a and block m.",
+            lambda p, t: ld_generators(
+                p, np.broadcast_to(t.mean(1, keepdims=True), t.shape)
             ),
         ),
     ),
@@ -602,6 +690,58 @@ The class token has ½ on every axis.
                 lambda n, count, other: (n + 0.5) / max(count, other),
             ),
         ),
+        Misconception(
+            "Only ½ divided by the count",
+            "Python divides before it adds: the sum needs parentheses.",
+            _placed(
+                lambda n, count, _: n + 0.5 / count, lambda n, count, _: n + 0.5 / count
+            ),
+        ),
+        Misconception(
+            "Not divided by the count",
+            "Each coordinate runs from 0 to 1 across the image: divide by the count.",
+            _placed(lambda n, count, _: n + 0.5, lambda n, count, _: n + 0.5),
+        ),
+        Misconception(
+            "(index + 1)/(count + 1)",
+            "The centers are half a patch from the edges and a whole one from each "
+            "other. Your gaps are all equal.",
+            _placed(
+                lambda n, count, _: (n + 1) / (count + 1),
+                lambda n, count, _: (n + 1) / (count + 1),
+            ),
+        ),
+        Misconception(
+            "Fractions cut to 0",
+            "`//` leaves out the fraction, and integer arrays have none.",
+            _placed(lambda n, count, _: 0.0 * n, lambda n, count, _: 0.0 * n),
+        ),
+        Misconception(
+            "Divided by the number of patches",
+            "Each axis is divided by its own count: columns by the width, rows by the "
+            "height.",
+            _placed(
+                lambda n, count, other: (n + 0.5) / (count * other),
+                lambda n, count, other: (n + 0.5) / (count * other),
+            ),
+        ),
+        Misconception(
+            "Class token on the first patch",
+            "The class token stands in the middle of the image.",
+            lambda w, h: np.concatenate(
+                (coordinates(w, h)[1:2], coordinates(w, h)[1:])
+            ),
+        ),
+        Misconception(
+            "Class token at the lower right corner",
+            "The class token stands in the middle of the image.",
+            lambda w, h: np.concatenate((np.ones((1, 2)), coordinates(w, h)[1:])),
+        ),
+        Misconception(
+            "Class token outside the image",
+            "The class token stands in the middle of the image.",
+            lambda w, h: np.concatenate((-np.ones((1, 2)), coordinates(w, h)[1:])),
+        ),
     ),
     explanation=r"""
 A patch has its center's coordinates, (index + ½)/count on each axis, so the image runs from 0 to 1 in both directions and the class token stands in its middle.
@@ -644,6 +784,7 @@ How far is the edge of a patch from its center?
     cases=(
         (torch.tensor([0.5, -0.25, 1.5, -3.0]).double(), 1.0),
         (torch.tensor(draw(20)), 0.5),
+        (torch.tensor([0.25, -0.75]).double(), 1.5),
     ),
     solution=moves,
     misconceptions=(
@@ -705,7 +846,7 @@ How far is the edge of a patch from its center?
             lambda draws, sigma: (draws * sigma / 2).clamp(0, 0.5),
         ),
         Misconception(
-            "Clamp on one side only",
+            "Clamp on the right only",
             "Moves to the left leave the patch as well.",
             lambda draws, sigma: (draws * sigma / 2).clamp(max=0.5),
         ),
@@ -743,6 +884,55 @@ How far is the edge of a patch from its center?
             "σ/2 taken for a variance",
             "σ/2 is the standard deviation: multiply the draws by it.",
             lambda draws, sigma: (draws * (sigma / 2) ** 0.5).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "Clamp on the left only",
+            "Moves to the right leave the patch as well.",
+            lambda draws, sigma: (draws * sigma / 2).clamp(min=-0.5),
+        ),
+        Misconception(
+            "Variance in place of the standard deviation",
+            "Draws with the standard deviation σ/2 are standard draws times σ/2, not "
+            "times its square.",
+            lambda draws, sigma: (draws * sigma**2 / 4).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "σ/2 cut to an integer",
+            "`//` leaves out the fraction: 1.0 // 2 is 0.",
+            lambda draws, sigma: (sigma // 2 * draws).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "σ cut to an integer",
+            "σ is a real number: 0.5 is one of its values.",
+            lambda draws, sigma: (int(sigma) / 2 * draws).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "σ limited to 1",
+            "Only the moves are clamped. σ may be larger than 1.",
+            lambda draws, sigma: (min(sigma, 1) / 2 * draws).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "Divided by σ/2",
+            "Draws with a standard deviation are standard draws *times* it.",
+            lambda draws, sigma: (draws / (sigma / 2)).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "Far moves reflected",
+            "The code clamps: a move that is too far becomes a move to the edge.",
+            lambda draws, sigma: 0.5 - ((draws * sigma / 2 + 0.5) % 2 - 1).abs(),
+        ),
+        Misconception(
+            "Every move to the edge",
+            "The clamp leaves every move within the patch as it is.",
+            lambda draws, sigma: 0.5 * draws.sign(),
+        ),
+    ),
+    properties=(
+        Property(
+            "How far a coordinate is moved depends on its own draw only",
+            lambda answer, draws, sigma: torch.allclose(
+                answer(draws[:1], sigma), answer(draws, sigma)[:1]
+            ),
         ),
     ),
     level="optional",
@@ -907,6 +1097,55 @@ The score is an inner product of two rotated vectors.
             "The tokens move *by* the shift: add it.",
             lambda rotate, q, k, x, y, t: (
                 rotate(q, x * t) @ rotate(k, y * t) - rotate(q, x) @ rotate(k, y)
+            ),
+        ),
+        Misconception(
+            "Score without rotations subtracted",
+            "The score before the move has the rotations of x and y.",
+            lambda rotate, q, k, x, y, t: rotate(q, x + t) @ rotate(k, y + t) - q @ k,
+        ),
+        Misconception(
+            "Score of the offset subtracted",
+            "If you rotate only the key, by y − x, you assume the law that these "
+            "generators are tested for. Rotate both.",
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, x + t) @ rotate(k, y + t) - q @ rotate(k, y - x)
+            ),
+        ),
+        Misconception(
+            "Divided by √d",
+            "The score here is the inner product itself.",
+            lambda rotate, q, k, x, y, t: (
+                change_of_score(rotate, q, k, x, y, t) / len(q) ** 0.5
+            ),
+        ),
+        Misconception(
+            "Only the first number of the shift",
+            "The shift has a number for each axis.",
+            lambda rotate, q, k, x, y, t: change_of_score(
+                rotate, q, k, x, y, np.full_like(t, t[0])
+            ),
+        ),
+        Misconception(
+            "Vectors moved, not positions",
+            "The tokens' positions move. Their vectors stay as they are.",
+            lambda rotate, q, k, x, y, t: (
+                rotate(q + t[0], x) @ rotate(k + t[0], y) - rotate(q, x) @ rotate(k, y)
+            ),
+        ),
+        Misconception(
+            "Change of the distance",
+            "The score is the inner product, not the distance of the two vectors.",
+            lambda rotate, q, k, x, y, t: (
+                np.linalg.norm(rotate(q, x + t) - rotate(k, y + t))
+                - np.linalg.norm(rotate(q, x) - rotate(k, y))
+            ),
+        ),
+        Misconception(
+            "Rounded",
+            "Return the number as it is.",
+            lambda rotate, q, k, x, y, t: round(
+                change_of_score(rotate, q, k, x, y, t), 2
             ),
         ),
     ),

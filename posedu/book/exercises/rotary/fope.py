@@ -39,6 +39,10 @@ def _by_logarithm(d, length):
     return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
 
 
+def _up_to(number):
+    return lambda d, length: int(min(max(number(_by_logarithm(d, length)), 0), d // 2))
+
+
 FULL_TURNS = Exercise(
     name="fope-1",
     title="Frequencies that make a full turn",
@@ -55,6 +59,7 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 """,
     cases=(
         *((2, 7), (4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
+        *((64, 6), (64, 3)),  # no pair makes its turn
         *((16, 19869), (16, 19870)),  # one pair makes its turn between the two
     ),
     solution=full_turn_frequencies,
@@ -133,13 +138,77 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
         Misconception(
             "Last frequency left out",
             "Indices count from 0, so the number is one more than the last index.",
-            lambda d, length: min(int(np.floor(_by_logarithm(d, length))), d // 2),
+            _up_to(np.floor),
+        ),
+        Misconception(
+            "Index of the last frequency",
+            "Indices count from 0, so the number is one more than the last index.",
+            lambda d, length: max(full_turn_frequencies(d, length) - 1, 0),
+        ),
+        Misconception(
+            "Frequency below the length",
+            "ω is the angle of one step, and the steps add up. Your answer compares L "
+            "with the angle of 2π steps.",
+            _count(lambda w, d, length: length >= 2 * np.pi * w),
         ),
         Misconception(
             "Rounded to the nearest index",
             "Pair p is counted if p is at most the solution of L ω = 2π, and p counts "
             "from 0.",
-            lambda d, length: round(_by_logarithm(d, length)),
+            _up_to(round),
+        ),
+        Misconception(
+            "Two logarithms mixed",
+            "A quotient of logarithms has the same base above and below: `np.log` is "
+            "the natural one.",
+            _up_to(lambda p: np.floor(p / np.log(10)) + 1),
+        ),
+        Misconception(
+            "Solution cut, not rounded down",
+            "`int` cuts towards 0. For fewer than 2π steps the solution is negative.",
+            _up_to(lambda p: int(p) + 1),
+        ),
+        Misconception(
+            "A formula without a smallest value",
+            "For fewer than 2π steps the formula becomes negative. A number of "
+            "frequencies is at least 0.",
+            lambda d, length: min(d // 2, int(np.floor(_by_logarithm(d, length))) + 1),
+        ),
+        Misconception(
+            "A formula without a smallest and a largest value",
+            "A number of frequencies is at least 0, and here at most d/2.",
+            lambda d, length: int(np.floor(_by_logarithm(d, length))) + 1,
+        ),
+        Misconception(
+            "Slowest frequency at 1/10000",
+            "The exponent is 2p/d, so the last pair has a frequency above 1/10000.",
+            lambda d, length: sum(
+                length * 10000 ** (-2 * p / max(d - 2, 1)) >= 2 * np.pi
+                for p in range(d // 2)
+            ),
+        ),
+        Misconception(
+            "Half of the pairs",
+            "There are d/2 pairs, so p runs from 0 to d/2 − 1.",
+            lambda d, length: int(
+                (frequencies(d)[: d // 4] * length >= 2 * np.pi).sum()
+            ),
+        ),
+        Misconception(
+            "Turns counted, not frequencies",
+            "A frequency counts once, however many turns it makes.",
+            lambda d, length: int((frequencies(d) * length // (2 * np.pi)).sum()),
+        ),
+        Misconception(
+            "3.14 for π",
+            "With 3.14 a pair is counted that is just short of a full turn. Use "
+            "`np.pi`.",
+            _count(lambda w, d, length: w * length >= 6.28),
+        ),
+        Misconception(
+            "One step too many",
+            "`length` is already the number of steps, each of one position.",
+            _count(lambda w, d, length: (length + 1) * w >= 2 * np.pi),
         ),
         Misconception(
             "Steps between `length` positions counted",
@@ -197,8 +266,8 @@ Does the length of every vector change by the same factor?
     misconceptions=(
         Misconception(
             "Lengths unchanged",
-            "The length stays for a cosine and a sine of one angle. A series is no "
-            "cosine.",
+            "Your factor is always 1, which is right for a cosine and a sine of one "
+            "angle alone. A series is no cosine.",
             lambda c, s: sp.Integer(1),
         ),
         Misconception(
@@ -216,6 +285,16 @@ Does the length of every vector change by the same factor?
             "Root of the sum",
             "At right angles the squares add up.",
             lambda c, s: sp.sqrt(c + s),
+        ),
+        Misconception(
+            "Sum of the roots",
+            "At right angles the squares add up.",
+            lambda c, s: sp.sqrt(c) + sp.sqrt(s),
+        ),
+        Misconception(
+            "Root of the product",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: sp.sqrt(c * s),
         ),
         Misconception(
             "Squares subtracted",
@@ -297,14 +376,9 @@ Return FoPE's $C_p(x) = \sum_l c_{lp} \cos(\omega_l x)$ as `[n, pairs]`.
     hint=r"""
 First the waves, `[n, waves]`, then one matrix product.
 """,
-    cases=(_series_case(1, 2, 2), _series_case(4, 3, 3), _series_case(5, 4, 4)),
+    cases=tuple(_series_case(*s) for s in ((1, 2, 2), (4, 3, 3), (5, 4, 4), (3, 5, 2))),
     solution=series,
     misconceptions=(
-        Misconception(
-            "Rows and columns exchanged",
-            "A row of the coefficients belongs to a wave, a column to a pair.",
-            lambda x, w, c: np.cos(x[:, None] * w) @ c.T,
-        ),
         Misconception(
             "Sines in place of cosines",
             "C is the series of cosines. S has the sines, with coefficients of its "
@@ -320,7 +394,12 @@ First the waves, `[n, waves]`, then one matrix product.
         Misconception(
             "Own wave added once more",
             "Here the identity is already part of the coefficients.",
-            lambda x, w, c: np.cos(x[:, None] * w) @ (c + np.eye(len(c))),
+            lambda x, w, c: np.cos(x[:, None] * w) @ (c + np.eye(*c.shape)),
+        ),
+        Misconception(
+            "As many waves as pairs",
+            "Sum over all waves. There may be more of them than pairs.",
+            lambda x, w, c: np.cos(x[:, None] * w[: c.shape[1]]) @ c[: c.shape[1]],
         ),
         Misconception(
             "Waves without coefficients",
@@ -343,6 +422,36 @@ First the waves, `[n, waves]`, then one matrix product.
             lambda x, w, c: np.cos(x[:, None] * w) @ c / len(w),
         ),
         Misconception(
+            "Divided by the sum of the coefficients",
+            "The coefficients are used as they are. Their sum need not be 1.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ c / c.sum(0),
+        ),
+        Misconception(
+            "Product of two sums",
+            "Each wave is multiplied by its own coefficient before the sum.",
+            lambda x, w, c: np.cos(x[:, None] * w).sum(1, keepdims=True) * c.sum(0),
+        ),
+        Misconception(
+            "First wave only",
+            "Each coefficient belongs to a wave of its own.",
+            lambda x, w, c: np.cos(x[:, None] * w[:1]) * c.sum(0),
+        ),
+        Misconception(
+            "Rows counted in place of the positions",
+            "The positions are given. They need not be 0, 1, 2, …",
+            lambda x, w, c: series(np.arange(len(x)), w, c),
+        ),
+        Misconception(
+            "Positions counted from 1",
+            "The positions are used as they are given.",
+            lambda x, w, c: series(x + 1, w, c),
+        ),
+        Misconception(
+            "Frequency outside the cosine",
+            "The angle is ω x. The cosine is taken of the product.",
+            lambda x, w, c: np.cos(x[:, None]) * w @ c,
+        ),
+        Misconception(
             "Each pair's own wave only",
             "Each pair's series mixes all waves, with the matrix of coefficients.",
             lambda x, w, c: np.cos(x[:, None] * w[: c.shape[1]]) * np.diagonal(c),
@@ -358,14 +467,14 @@ First the waves, `[n, waves]`, then one matrix product.
             lambda x, w, c: np.tile(np.cos(w) @ c, (len(x), 1)),
         ),
         Misconception(
-            "Sum over the pairs",
-            "Sum over the waves: each pair keeps one number.",
-            lambda x, w, c: (np.cos(x[:, None] * w)[:, :, None] * c).sum(2),
-        ),
-        Misconception(
             "Sines subtracted",
             "C has only cosines. S has the sines, with coefficients of its own.",
             lambda x, w, c: (np.cos(x[:, None] * w) - np.sin(x[:, None] * w)) @ c,
+        ),
+        Misconception(
+            "Sines added",
+            "C has only cosines. S has the sines, with coefficients of its own.",
+            lambda x, w, c: (np.cos(x[:, None] * w) + np.sin(x[:, None] * w)) @ c,
         ),
         Misconception(
             "Absolute values of the coefficients",
@@ -439,6 +548,7 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
     cases=(
         (np.array([[0.5]]), np.array([[0.25]]), 2),
         (draw(3, 2), draw(3, 2, seed=1), 5),
+        (draw(2, 3), draw(2, 3, seed=1), 3),
     ),
     solution=pad,
     misconceptions=(
@@ -485,6 +595,15 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
             "as it is?",
             lambda c, s, pairs: tuple(
                 t[:, np.arange(pairs) % t.shape[1]] for t in (c, s)
+            ),
+        ),
+        Misconception(
+            "Mean cosine of the fast pairs",
+            "The slow pairs are not rotated at all. Which cosine leaves a pair as it "
+            "is?",
+            lambda c, s, pairs: (
+                np.hstack((c, c.mean(1, keepdims=True).repeat(pairs - c.shape[1], 1))),
+                pad(c, s, pairs)[1],
             ),
         ),
         Misconception(
@@ -640,6 +759,35 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * c + b * s),
         ),
         Misconception(
+            "First member missing in the second formula",
+            "The second member is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: b * c),
+        ),
+        Misconception(
+            "Length kept",
+            "The length of a pair may change. Do not divide by √(C² + S²).",
+            lambda x, c, s: apply(x, c / torch.hypot(c, s), s / torch.hypot(c, s)),
+        ),
+        Misconception(
+            "Columns of the tables repeated for neighbors",
+            "In the half layout features p and p + d/2 share column p of the tables.",
+            lambda x, c, s: (
+                x * c.repeat_interleave(2, -1)
+                + torch.cat((-x.chunk(2, -1)[1], x.chunk(2, -1)[0]), -1)
+                * s.repeat_interleave(2, -1)
+            ),
+        ),
+        Misconception(
+            "First token's row for all tokens",
+            "Each token has a row of its own in both tables.",
+            lambda x, c, s: apply(x, c[:1], s[:1]),
+        ),
+        Misconception(
+            "Mean of the tables over the tokens",
+            "Each token has a row of its own in both tables.",
+            lambda x, c, s: apply(x, c.mean(0), s.mean(0)),
+        ),
+        Misconception(
             "Halves exchanged",
             "The first half of the features is a, the second half b.",
             _mapped(lambda a, b, c, s: b * c - a * s, lambda a, b, c, s: b * s + a * c),
@@ -672,6 +820,9 @@ def _toeplitz(n):
     return column[np.abs(i - j)] + 0.0
 
 
+_SQUARES = np.arange(8.0).reshape(4, 2) ** 2
+
+
 def _over_diagonals(scores, size, overall=max, offsets=None):
     offsets = range(len(scores)) if offsets is None else offsets
     return overall([size(np.diag(scores, -t)) for t in offsets])
@@ -685,6 +836,7 @@ SPREAD = Exercise(
     lines=2,
     statement=r"""
 A relative encoding gives equal tokens scores that are constant along each diagonal.
+`scores` are `[queries, keys]`, not always square: row $i$ and column $j$ belong to the positions $i$ and $j$.
 Return the largest spread (maximum minus minimum) of `scores` along the diagonals with offset $i - j \ge 0$.
 """,
     hint=r"""
@@ -694,8 +846,11 @@ Use `np.diag(scores, -offset)` and `np.ptp`.
         (np.array([[1.0, 5.0], [2.0, 1.5]]),),
         (np.array([[1.0, 9.0, 0.0], [2.0, 1.0, 3.0], [0.0, 2.0, 1.0]]),),
         (np.array([[1.0, 4.0, 0.0], [2.0, 1.0, 5.0], [0.0, 7.0, 1.0]]),),
+        (_SQUARES,),
+        (_SQUARES.T,),
         (_toeplitz(5),),
         (draw(6, 6),),
+        (np.diag([1.0, 0.0], -4),),
     ),
     solution=spread,
     misconceptions=(
@@ -720,7 +875,40 @@ Use `np.diag(scores, -offset)` and `np.ptp`.
             "The causal mask hides negative offsets. Take only the diagonals at and "
             "below the main one.",
             lambda scores: max(
-                np.ptp(np.diag(scores, k)) for k in range(1 - len(scores), len(scores))
+                np.ptp(np.diag(scores, k))
+                for k in range(1 - len(scores), scores.shape[1])
+            ),
+        ),
+        Misconception(
+            "Queries at the last keys",
+            "Row i and column i belong to the same position: the main diagonal begins "
+            "at the first query and the first key.",
+            lambda scores: _over_diagonals(
+                scores,
+                np.ptp,
+                offsets=range(len(scores) - scores.shape[1], len(scores)),
+            ),
+        ),
+        Misconception(
+            "As many diagonals as keys",
+            "With more queries than keys there are as many diagonals as queries: each "
+            "begins in another row.",
+            lambda scores: _over_diagonals(
+                scores, np.ptp, offsets=range(min(scores.shape))
+            ),
+        ),
+        Misconception(
+            "Half of the diagonals",
+            "Every row begins a diagonal.",
+            lambda scores: _over_diagonals(
+                scores, np.ptp, offsets=range((len(scores) + 1) // 2 + 1)
+            ),
+        ),
+        Misconception(
+            "Last diagonal with two scores left out",
+            "Two scores have a spread as well.",
+            lambda scores: _over_diagonals(
+                scores, np.ptp, offsets=range(max(len(scores) - 2, 1))
             ),
         ),
         Misconception(
@@ -745,7 +933,7 @@ Use `np.diag(scores, -offset)` and `np.ptp`.
             "i − j ≥ 0 holds on the main diagonal and below. For positive k, "
             "`np.diag(scores, k)` lies above it.",
             lambda scores: _over_diagonals(
-                scores, np.ptp, offsets=range(0, -len(scores), -1)
+                scores, np.ptp, offsets=range(0, -scores.shape[1], -1)
             ),
         ),
         Misconception(
@@ -759,14 +947,44 @@ Use `np.diag(scores, -offset)` and `np.ptp`.
             lambda scores: _over_diagonals(scores, np.ptp, overall=np.mean),
         ),
         Misconception(
-            "Smallest spread",
-            "The largest spread is asked for.",
+            "Spread of a single score",
+            "The smallest spread is that of the last diagonal, 0, since it has one "
+            "score. The largest is asked for.",
             lambda scores: _over_diagonals(scores, np.ptp, overall=min),
         ),
         Misconception(
             "Standard deviation",
             "The spread is the maximum minus the minimum.",
             lambda scores: _over_diagonals(scores, np.std),
+        ),
+        Misconception(
+            "Variance",
+            "The spread is the maximum minus the minimum.",
+            lambda scores: _over_diagonals(scores, np.var),
+        ),
+        Misconception(
+            "Share of the largest score",
+            "The spread is the maximum minus the minimum, and is not divided.",
+            lambda scores: _over_diagonals(
+                scores, lambda x: np.ptp(x) / (np.abs(x).max() + 1e-12)
+            ),
+        ),
+        Misconception(
+            "Signs of the scores left out",
+            "Scores of 1 and −1 have the spread 2.",
+            lambda scores: spread(np.abs(scores)),
+        ),
+        Misconception(
+            "First and last score of a diagonal compared",
+            "The maximum and the minimum may stand anywhere on the diagonal.",
+            lambda scores: _over_diagonals(scores, lambda x: np.abs(x[0] - x[-1])),
+        ),
+        Misconception(
+            "Diagonals compared with each other",
+            "Scores of different offsets may differ. Compare along each diagonal.",
+            lambda scores: np.ptp(
+                [np.diag(scores, -t).mean() for t in range(len(scores))]
+            ),
         ),
         Misconception(
             "Largest score",
@@ -791,7 +1009,7 @@ Use `np.diag(scores, -offset)` and `np.ptp`.
         Misconception(
             "All offsets together",
             "Scores of different offsets may differ. Compare along each diagonal.",
-            lambda scores: np.ptp(scores[np.tril_indices(len(scores))]),
+            lambda scores: np.ptp(scores[np.tri(*scores.shape, dtype=bool)]),
         ),
         Misconception(
             "Zeros above the diagonal included",

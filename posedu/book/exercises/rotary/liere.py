@@ -1,5 +1,6 @@
 """Exercises on LieRE, rotations by exponentials of trained skew matrices."""
 
+import functools
 import math
 
 import numpy as np
@@ -261,6 +262,12 @@ Even powers are multiples of one matrix, odd powers of another.
             "opposite signs.",
             lambda u: sp.Matrix([[sp.cos(u), -sp.sin(u)], [-sp.sin(u), sp.cos(u)]]),
         ),
+        Misconception(
+            "Squares with the wrong sign",
+            "cosh and sinh belong to A² = u² I. Multiply the matrix by itself: here "
+            "A² = −u² I.",
+            lambda u: sp.Matrix([[sp.cosh(u), sp.sinh(u)], [sp.sinh(u), sp.cosh(u)]]),
+        ),
     ),
     properties=(
         Property(
@@ -304,6 +311,14 @@ def _axis_after_axis(entries, x):
     return product
 
 
+def _whole_powers(entries, x):
+    product = np.eye(3)
+    for coordinate, own in zip(x, entries, strict=True):
+        power = np.linalg.matrix_power(exponential(skew(own)), int(coordinate))
+        product = product @ power
+    return product
+
+
 def _below(entries, x):
     lower = np.zeros((3, 3))
     lower[np.tril_indices(3, -1)] = x @ entries
@@ -332,6 +347,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
         (np.array([[np.pi / 2, 0.0, 0.0], [0.0, 0.0, np.pi / 2]]), np.array([1.0, 2])),
         (draw(3, 3), draw(3)),
         (draw(2, 3), np.array([1, 2])),
+        (np.array([[25.0, 0.0, 0.0]]), np.array([2.0])),
     ),
     solution=rotation,
     misconceptions=(
@@ -433,6 +449,38 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
                 skew((x @ entries).astype(x.dtype).astype(float))
             ),
         ),
+        Misconception(
+            "Mean over the axes",
+            "The generators of the axes are summed, not averaged.",
+            lambda entries, x: rotation(entries, x / len(x)),
+        ),
+        Misconception(
+            "Only the first two axes",
+            "Sum the generators of all axes: there may be more than two.",
+            lambda entries, x: rotation(entries[:2], x[:2]),
+        ),
+        Misconception(
+            "Only the first and the last axis",
+            "Sum the generators of all axes: there may be more than two, or only one.",
+            lambda entries, x: rotation(entries[[0, -1]], x[[0, -1]]),
+        ),
+        Misconception(
+            "Sign of the coordinates lost",
+            "A negative coordinate rotates in the other direction.",
+            lambda entries, x: rotation(entries, np.abs(x)),
+        ),
+        Misconception(
+            "Sums multiplied",
+            "Each coordinate multiplies the numbers of its own axis, and then the "
+            "axes are summed.",
+            lambda entries, x: rotation(entries.sum(0, keepdims=True), x.sum()[None]),
+        ),
+        Misconception(
+            "Whole powers of the axes' rotations",
+            "A power with a whole exponent cuts the coordinate to an integer, and a "
+            "product of the axes' rotations is another encoding.",
+            _whole_powers,
+        ),
     ),
     properties=(
         Property(
@@ -517,8 +565,9 @@ RODRIGUES = Exercise(
     minutes=10,
     lines=4,
     statement=r"""
-Compute $\exp A$ of a $3 \times 3$ skew matrix `a`, without a matrix exponential.
-Entries may be off by at most $10^{-9}$ for every $A$.
+Compute $\exp A$ of a $3 \times 3$ skew matrix `a`.
+SciPy's `expm` does it with more work: find a formula with three terms.
+Entries of the result may be off by at most $10^{-9}$, and entries of $A$ are between −100 and 100.
 $A = 0$ is allowed, and so is a small $A$.
 """,
     hint=r"""
@@ -534,6 +583,7 @@ What is $A^3$?
         (skew(np.array([0.002, 0.004, 0.006])),),
         (skew(np.array([np.pi / 2, 0.0, 0.0])),),
         (skew(np.array([0.5, -1.5, 2.0])),),
+        (skew(np.array([30.0, 0.0, -40.0])),),
     ),
     solution=rodrigues,
     misconceptions=(
@@ -705,6 +755,28 @@ What is $A^3$?
                 (1 - np.cos(_length(a))) / (_length(a) ** 2 + 1e-8),
             ),
         ),
+        Misconception(
+            "Inverse rotation, and I for a very small A",
+            "Your answer is exp(−A): the odd part has the wrong sign. And for a very "
+            "small A the result is about I + A, not I.",
+            lambda a: np.eye(3) if _length(a) < 1e-6 else rodrigues(-a),
+        ),
+        Misconception(
+            "Sign of the cosine lost",
+            "The root of 1 − sin² s is |cos s|: beyond a quarter turn the cosine is "
+            "negative.",
+            _wrong_rodrigues(
+                lambda s: np.sin(s) / s, lambda s: (1 - np.abs(np.cos(s))) / s**2
+            ),
+        ),
+        Misconception(
+            "Angle modulo π",
+            "Sine and cosine repeat after 2π. After π they change their signs.",
+            _wrong_rodrigues(
+                lambda s: np.sin(s % np.pi) / s,
+                lambda s: (1 - np.cos(s % np.pi)) / s**2,
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -867,6 +939,12 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
             "Both entries of the pair change their sign: each becomes minus the other.",
             _minus_once,
         ),
+        Misconception(
+            "All of A in one part",
+            "A and a matrix of zeros commute, but they are not half of the sum and "
+            "half of the difference of A and Ã.",
+            lambda a: (a, sp.zeros(4, 4)),
+        ),
     ),
     properties=(
         Property(
@@ -1014,8 +1092,9 @@ How many blocks are there?
             _cost_with(lambda axes, d, block, heads: axes * heads * d * block // 2),
         ),
         Misconception(
-            "Both triangles counted",
-            "The lower triangle repeats the upper one, up to the sign.",
+            "Every parameter counted twice",
+            "The lower triangle repeats the upper one, up to the sign; and queries "
+            "and keys are rotated by the same generators.",
             _cost_with(lambda axes, d, block, heads: axes * heads * d * (block - 1)),
         ),
         Misconception(
@@ -1059,6 +1138,22 @@ How many blocks are there?
             "Blocks left out of the multiply-adds",
             "A head of d features has d/block of them.",
             _cost_with(multiply_adds=lambda axes, d, block, heads: heads * block**2),
+        ),
+        Misconception(
+            "Only additions counted",
+            "A sum of b products has b − 1 additions, but it has b multiplications.",
+            _cost_with(
+                multiply_adds=lambda axes, d, block, heads: heads * d * (block - 1)
+            ),
+        ),
+        Misconception(
+            "Blocks of 2 assumed",
+            "A block of 2 has one parameter for each axis and four products. Count "
+            "for blocks of b.",
+            _cost_with(
+                lambda axes, d, block, heads: axes * heads * d // 2,
+                lambda axes, d, block, heads: 2 * heads * d,
+            ),
         ),
     ),
     properties=(
@@ -1209,6 +1304,15 @@ Give `x` the axes `[tokens, blocks, b]`, and one more axis of length 1: then eve
                 @ x.reshape(rotations.shape[1], len(x), -1).transpose(0, 1)[..., None]
             ).reshape(x.shape),
         ),
+        Misconception(
+            "Matrices ordered by blocks, features by tokens",
+            "Where one axis holds all blocks of all tokens, matrices and features "
+            "must be in the same order: tokens first, then blocks.",
+            lambda x, rotations: (
+                rotations.transpose(0, 1).flatten(0, 1)
+                @ x.reshape(-1, rotations.shape[-1], 1)
+            ).reshape(x.shape),
+        ),
     ),
     properties=(
         Property(
@@ -1248,7 +1352,9 @@ def _largest(difference, generators):
 
 def _one_axis_after_the_other(generators, x, y):
     def rotate(at):
-        return exponential(at[0] * generators[0]) @ exponential(at[1] * generators[1])
+        return functools.reduce(
+            np.matmul, map(exponential, at[:, None, None] * generators)
+        )
 
     return float(np.abs(rotate(x).T @ rotate(y) - rotate(y - x)).max())
 
@@ -1256,6 +1362,10 @@ def _one_axis_after_the_other(generators, x, y):
 def _size_of_commutator(generators, x, y):
     first, second = (np.tensordot(at, generators, 1) for at in (x, y))
     return float(np.abs(first @ second - second @ first).max())
+
+
+def _multiples(generator, axes):
+    return np.arange(1.0, axes + 1)[:, None, None] * generator
 
 
 _GENERIC = skew(draw(2, 6))
@@ -1269,7 +1379,7 @@ RELATIVE = Exercise(
     minutes=10,
     lines=4,
     statement=r"""
-`generators` is `[axes, d, d]`, skew; `x` and `y` are positions, `[axes]`.
+`generators` is `[axes, d, d]`, skew, for any number of axes; `x` and `y` are positions, `[axes]`, of reals.
 Measure by how much $R(x)^\top R(y) = R(y - x)$ fails: return the largest absolute entry of the difference, as a number.
 
 Before you run the check: what do you expect of quarter turns about two directions?
@@ -1282,6 +1392,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
         (_QUARTERS, np.array([1.0, 0.0]), np.array([0.0, 1.0])),
         (_COMMUTING, np.array([3.0, 1.0]), np.array([1.0, 2.0])),
         (_GENERIC, np.array([3.0, 1.0]), np.array([1.0, 2.0])),
+        (skew(draw(3, 3)), np.array([0.5, -1.25, 2.0]), np.array([1.5, 0.75, -0.5])),
     ),
     solution=relative_error,
     misconceptions=(
@@ -1411,11 +1522,56 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
                 lambda rotate: rotate(x) @ rotate(y).T - rotate(x - y), generators
             ),
         ),
+        Misconception(
+            "Only the first two axes",
+            "Sum the generators of all axes: there may be more than two.",
+            lambda generators, x, y: relative_error(generators[:2], x[:2], y[:2]),
+        ),
+        Misconception(
+            "Positions cut to integers",
+            "Positions are reals: 0.5 is one of them.",
+            lambda generators, x, y: _largest(
+                lambda rotate: (
+                    rotate(np.trunc(x)).T @ rotate(np.trunc(y))
+                    - rotate(np.trunc(y - x))
+                ),
+                generators,
+            ),
+        ),
+        Misconception(
+            "Half of the commutator in place of the difference",
+            "Half of the commutator is the first term of the difference, and close to "
+            "it only for small generators. Compare the rotations themselves.",
+            lambda generators, x, y: _size_of_commutator(generators, x, y) / 2,
+        ),
+        Misconception(
+            "Largest sum of a row",
+            "The largest absolute *entry* is asked for, not a norm of the matrix.",
+            lambda generators, x, y: (
+                lambda rotate: np.linalg.norm(
+                    rotate(x).T @ rotate(y) - rotate(y - x), np.inf
+                )
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "Smallest entry",
+            "The largest absolute entry is asked for.",
+            lambda generators, x, y: (
+                lambda rotate: np.abs(rotate(x).T @ rotate(y) - rotate(y - x)).min()
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "Rounded",
+            "Return the number as it is.",
+            lambda generators, x, y: round(relative_error(generators, x, y), 3),
+        ),
     ),
     properties=(
         Property(
             "Generators that commute obey the law",
-            lambda answer, generators, x, y: abs(answer(_COMMUTING, x, y)) < 1e-9,
+            lambda answer, generators, x, y: (
+                abs(answer(_multiples(generators[0], len(x)), x, y)) < 1e-9
+            ),
         ),
         Property(
             "At equal positions query and key meet as without rotation",
@@ -1444,11 +1600,20 @@ def derivative_rank(p):
     return int(torch.linalg.matrix_rank(jacobian, atol=1e-6))
 
 
-def _jacobian(p):
+def _jacobian(p, generator=lambda p: p - p.mT):
     def rotation(p):
-        return torch.matrix_exp(p - p.mT)
+        return torch.matrix_exp(generator(p))
 
     return torch.autograd.functional.jacobian(rotation, p).reshape(p.numel(), -1)
+
+
+def _rank_with(generator):
+    """Make a wrong answer (a function) to the exercise ``derivative_rank``.
+
+    The exercise asks for the rank of the derivative of P ↦ exp(P − Pᵀ). In the wrong
+    answer, ``generator(P)`` replaces P − Pᵀ.
+    """
+    return lambda p: int(torch.linalg.matrix_rank(_jacobian(p, generator), atol=1e-6))
 
 
 def _entries_with_gradient(p):
@@ -1483,6 +1648,9 @@ Make a $b^2 \times b^2$ matrix of the result.
         (_FULL_TURN,),
         ((1 - 1e-6) * _FULL_TURN,),
         (_FULL_TURN - 1e-7 * (_FULL_TURN > 0),),
+        (_FULL_TURN.mT,),
+        (2 * _FULL_TURN,),
+        (torch.nn.functional.pad(_FULL_TURN, (0, 1, 0, 1)),),
     ),
     solution=derivative_rank,
     misconceptions=(
@@ -1505,8 +1673,9 @@ Make a $b^2 \times b^2$ matrix of the result.
         ),
         Misconception(
             "b(b − 1)/2, wherever P is",
-            "b(b − 1)/2 directions change A = P − Pᵀ. In the last case A is one full "
-            "turn: tilt its axis a little, and exp A is still I.",
+            "b(b − 1)/2 directions change A = P − Pᵀ, and also its exponential entry "
+            "by entry. But where A is a full turn, tilt its axis a little, and the "
+            "*matrix* exponential is still I.",
             lambda p: len(p) * (len(p) - 1) // 2,
         ),
         Misconception(
@@ -1559,6 +1728,23 @@ Make a $b^2 \times b^2$ matrix of the result.
             "Small directions left out",
             "Near a full turn some singular values are 10⁻⁴, and they count.",
             lambda p: int(torch.linalg.matrix_rank(_jacobian(p), atol=1e-3)),
+        ),
+        Misconception(
+            "Only the upper triangle of P used",
+            "P is a full matrix, and a number below the diagonal rotates as well.",
+            _rank_with(lambda p: p.triu() - p.triu().mT),
+        ),
+        Misconception(
+            "A halved",
+            "The rotation is exp(P − Pᵀ), without a half: with a half, a full turn "
+            "of A becomes a half turn.",
+            _rank_with(lambda p: (p - p.mT) / 2),
+        ),
+        Misconception(
+            "Default tolerance of `matrix_rank`",
+            "By default `matrix_rank` takes only what is as small as rounding for "
+            "zero. Here the limit is 10⁻⁶: pass `atol=1e-6`.",
+            lambda p: int(torch.linalg.matrix_rank(_jacobian(p))),
         ),
     ),
     properties=(

@@ -178,7 +178,7 @@ How much farther does float64 reach than float32?
 Which pair has the smallest factor?
 """,
     cases=(
-        (sp.Rational(1, 8), sp.Integer(1), sp.Integer(10)),
+        (sp.Rational(1, 8), sp.Rational(1, 3), sp.Integer(10)),
         (sp.Rational(1, 100), sp.Rational(2, 5), sp.Integer(512)),
         (_T, _G, _B),
     ),
@@ -199,11 +199,7 @@ Which pair has the smallest factor?
         Misconception(
             "γ in place of ζ₀",
             "The first pair has ζ₀ = γ/(1 + γ).",
-            lambda tiny, gamma, span: (
-                -span * sp.log(1 / tiny) / sp.log(gamma)
-                if gamma != 1
-                else span * sp.log(1 / tiny)
-            ),
+            lambda tiny, gamma, span: span * sp.log(tiny) / sp.log(gamma),
         ),
         Misconception(
             "Wrong sign",
@@ -250,9 +246,48 @@ Which pair has the smallest factor?
             ),
         ),
         Misconception(
-            "1/γ in place of (1 + γ)/γ",
-            "ζ₀ is γ/(1 + γ).",
-            lambda tiny, gamma, span: span * sp.log(1 / tiny) / sp.log(1 + 2 / gamma),
+            "Sum 1 + γ not divided as a whole",
+            "ζ₀ is γ/(1 + γ): Python divides before it adds.",
+            lambda tiny, gamma, span: span * sp.log(tiny) / sp.log(2 * gamma),
+        ),
+        Misconception(
+            "Quotient of logarithms in place of the logarithm of a quotient",
+            "log(γ/(1 + γ)) is a difference of two logarithms.",
+            lambda tiny, gamma, span: (
+                span * sp.log(tiny) * sp.log(1 + gamma) / sp.log(gamma)
+            ),
+        ),
+        Misconception(
+            "Logarithms added",
+            "log(γ/(1 + γ)) is a difference of two logarithms. Their sum belongs to "
+            "a product.",
+            lambda tiny, gamma, span: (
+                span * sp.log(1 / tiny) / sp.log(gamma * (1 + gamma))
+            ),
+        ),
+        Misconception(
+            "Logarithms subtracted, not divided",
+            "n/B multiplies log ζ₀. So it is a quotient of two logarithms.",
+            lambda tiny, gamma, span: (
+                span * (sp.log(tiny) - sp.log(gamma / (1 + gamma)))
+            ),
+        ),
+        Misconception(
+            "Missing logarithms",
+            "n stands in the exponent. Take logarithms.",
+            lambda tiny, gamma, span: span * tiny * (1 + gamma) / gamma,
+        ),
+        Misconception(
+            "1 − γ in place of γ",
+            "The first pair has p = 0: ζ₀ = γ/(1 + γ).",
+            lambda tiny, gamma, span: (
+                span * sp.log(tiny) / sp.log((1 - gamma) / (1 + gamma))
+            ),
+        ),
+        Misconception(
+            "Exponential in place of the logarithm",
+            "n stands in the exponent. Which function brings it down?",
+            lambda tiny, gamma, span: span * sp.exp(tiny) / sp.exp(gamma / (1 + gamma)),
         ),
     ),
     properties=(
@@ -424,6 +459,48 @@ Take pairs as complex numbers: one multiplication before the sum, and one after 
             "Each query's output is rotated back by its own position.",
             _rotate_values_with(out=lambda angle: -angle[:1] + 0 * angle),
         ),
+        Misconception(
+            "Frequencies rise",
+            "The first pair has the frequency 1, and the others have smaller ones: "
+            "base^(−2p/d).",
+            _rotate_values_with(
+                frequencies=lambda d: 10000.0 ** (np.arange(0, d, 2) / d)
+            ),
+        ),
+        Misconception(
+            "One frequency for all pairs",
+            "Pair p has the frequency base^(−2p/d). Is an exponent cut to an integer?",
+            _rotate_values_with(frequencies=lambda d: np.ones(d // 2)),
+        ),
+        Misconception(
+            "Frequencies from 1 down to 1/base",
+            "The last of d/2 pairs has p = d/2 − 1: its frequency is not 1/base.",
+            _rotate_values_with(
+                frequencies=lambda d: (
+                    10000.0 ** (-np.arange(d // 2) / max(d // 2 - 1, 1))
+                )
+            ),
+        ),
+        Misconception(
+            "Base 1000",
+            "The base is 10,000.",
+            _rotate_values_with(
+                frequencies=lambda d: 1000.0 ** (-np.arange(0, d, 2) / d)
+            ),
+        ),
+        Misconception(
+            "Weights times a cosine",
+            "Each pair of a value is rotated by an angle of its own, and a rotation "
+            "has a sine, too.",
+            lambda weights, v, positions: (
+                weights * np.cos(positions[:, None] - positions) @ v
+            ),
+        ),
+        Misconception(
+            "Positions sorted",
+            "`positions` are those of the tokens, in their order.",
+            lambda weights, v, positions: rotate_values(weights, v, np.sort(positions)),
+        ),
     ),
     properties=(
         Property(
@@ -476,6 +553,7 @@ def _scores(
     end=lambda scores, offset: np.where(offset >= 0, scores, 0.0),
     of_offset=True,
     half=False,
+    conjugate=np.conj,
 ):
     """Make a wrong answer (a function) to the exercise ``xpos_scores``.
 
@@ -483,7 +561,8 @@ def _scores(
     defaults all are right. The decay is ``zeta(d, gamma)`` to the ``power(offset,
     span)``, the offset being limited by ``reach``; without ``of_offset`` the decay is a
     quotient of two positions' factors. ``angle(offset)`` replaces the offset in the
-    rotation, ``end`` masks the scores, and ``half`` chooses the half layout.
+    rotation, ``end`` masks the scores, ``half`` chooses the half layout, and
+    ``conjugate`` is applied to the keys' pairs, as complex numbers.
     """
 
     def answer(q, k, positions, gamma, span):
@@ -500,8 +579,8 @@ def _scores(
             first = slice(d // 2) if half else slice(0, d, 2)
             second = slice(d // 2, d) if half else slice(1, d, 2)
             z_q, z_k = (x[:, first] + 1j * x[:, second] for x in (q, k))
-            scores = (z_q[:, None] * z_k.conj() * factor).sum(-1).real
-        return end(scores, offset[..., 0])
+            scores = (z_q[:, None] * conjugate(z_k) * factor).sum(-1).real
+            return end(scores, offset[..., 0])
 
     return answer
 
@@ -624,6 +703,123 @@ Which power does a score need?
             "Neighboring features 2p and 2p + 1 are a pair.",
             _scores(half=True),
         ),
+        Misconception(
+            "−∞ for later keys",
+            "The scores of later keys are 0 here.",
+            _scores(end=lambda scores, offset: np.where(offset >= 0, scores, -np.inf)),
+        ),
+        Misconception(
+            "Indices in place of positions",
+            "Use `positions`, which are given.",
+            lambda q, k, positions, gamma, span: xpos_scores(
+                q, k, np.arange(len(q)) * 1.0, gamma, span
+            ),
+        ),
+        Misconception(
+            "Decay by indices",
+            "The decay is by the distance of two positions, as is the rotation.",
+            lambda q, k, positions, gamma, span: _scores(
+                reach=lambda offset: np.maximum(
+                    np.subtract.outer(np.arange(len(q)), np.arange(len(q))), 0
+                )[..., None]
+            )(q, k, positions, gamma, span),
+        ),
+        Misconception(
+            "γ = 0.4 for every input",
+            "γ is the argument `gamma`.",
+            lambda q, k, positions, gamma, span: xpos_scores(
+                q, k, positions, 0.4, span
+            ),
+        ),
+        Misconception(
+            "B = 512 for every input",
+            "B is the argument `span`.",
+            lambda q, k, positions, gamma, span: xpos_scores(
+                q, k, positions, gamma, 512
+            ),
+        ),
+        Misconception(
+            "Offset times B",
+            "The exponent is the offset over B.",
+            _scores(power=lambda offset, span: offset * span),
+        ),
+        Misconception(
+            "Whole quotient of offset and B",
+            "The exponent is a real number: `/`, not `//`.",
+            _scores(power=lambda offset, span: offset // span),
+        ),
+        Misconception(
+            "Sum 1 + γ not divided as a whole",
+            "Python divides before it adds: 1 + γ needs parentheses.",
+            _scores(zeta=lambda d, g: (np.arange(0, d, 2) / d + g) / 1 + g),
+        ),
+        Misconception(
+            "ζ up to 1 in the last pair",
+            "The last of d/2 pairs has p = d/2 − 1: its ζ is below 1.",
+            _scores(
+                zeta=lambda d, g: (np.arange(d // 2) / max(d // 2 - 1, 1) + g) / (1 + g)
+            ),
+        ),
+        Misconception(
+            "Mean ζ for all pairs",
+            "Each pair has a ζ of its own: fast pairs decay fastest.",
+            _scores(
+                zeta=lambda d, g: np.full(
+                    d // 2, (np.arange(0, d, 2) / d + g).mean() / (1 + g)
+                )
+            ),
+        ),
+        Misconception(
+            "Exponential of −ζ",
+            "ζ is the base of the power, not a rate.",
+            _scores(zeta=lambda d, g: np.exp(-(np.arange(0, d, 2) / d + g) / (1 + g))),
+        ),
+        Misconception(
+            "Conjugate missing",
+            "An inner product of two pairs is the real part of one times the "
+            "conjugate of the other.",
+            _scores(conjugate=lambda z: z),
+        ),
+        Misconception(
+            "Mean over the pairs",
+            "The products of the pairs are summed.",
+            lambda q, k, positions, gamma, span: (
+                2 * xpos_scores(q, k, positions, gamma, span) / q.shape[-1]
+            ),
+        ),
+        Misconception(
+            "Earlier keys masked",
+            "The scores of *later* keys are 0.",
+            _scores(end=lambda scores, offset: np.where(offset <= 0, scores, 0.0)),
+        ),
+        Misconception(
+            "Weights in place of scores",
+            "The scores are asked for, before any softmax.",
+            _scores(
+                end=lambda scores, offset: (
+                    np.exp(scores)
+                    * (offset >= 0)
+                    / (np.exp(scores) * (offset >= 0)).sum(-1, keepdims=True)
+                )
+            ),
+        ),
+        Misconception(
+            "NaN replaced by 0",
+            "Far from 0 each of the two powers is 0 or infinite, and what was lost is "
+            "not 0. Take one power, of the offset.",
+            _scores(
+                of_offset=False,
+                end=lambda scores, offset: np.where(
+                    offset >= 0, np.nan_to_num(scores, posinf=0, neginf=0), 0.0
+                ),
+            ),
+        ),
+        Misconception(
+            "Earlier keys masked as well",
+            "If later keys and then earlier ones are set to 0, only the diagonal is "
+            "left. The scores of earlier keys stay.",
+            _scores(end=lambda scores, offset: np.where(offset == 0, scores, 0.0)),
+        ),
     ),
     properties=(
         Property(
@@ -633,6 +829,16 @@ Which power does a score need?
                     answer(q, k, positions + 10, gamma, span),
                     answer(q, k, positions, gamma, span),
                 )
+            ),
+        ),
+        Property(
+            "No score exceeds the product of the two vectors' lengths, as ζ is at most 1",
+            lambda answer, q, k, positions, gamma, span: bool(
+                (
+                    abs(answer(q, k, positions, gamma, span))
+                    <= np.linalg.norm(q, axis=1)[:, None] * np.linalg.norm(k, axis=1)
+                    + 1e-9
+                ).all()
             ),
         ),
     ),
@@ -705,8 +911,8 @@ INVERSES = Exercise(
     lines=5,
     statement=r"""
 `cameras` are matrices $\begin{pmatrix} R & t \\ 0 & 1 \end{pmatrix}$ with rotations $R$, `[tokens, 4, 4]`.
-Return their inverses, float64, written with $R$ and $t$ alone.
-A solver would give the same, with more work and rounding.
+Return their inverses, float64.
+$R$ and $t$ are all that they need: a solver would give the same, with more work and rounding.
 For which of them is the transpose enough?
 """,
     hint=r"""
@@ -826,14 +1032,38 @@ def attend_with_poses(q, k, v, cameras, inverses):
     return act(cameras, scores.softmax(-1) @ act(inverses, v))
 
 
+def _unmapped(cameras, inverses):
+    return torch.eye(4, dtype=cameras.dtype).expand_as(cameras)
+
+
+def _rotation_only(cameras, inverses):
+    only = cameras.clone()
+    only[:, :3, 3] = 0
+    return only
+
+
+def _first_block_mapped(q, k, v, cameras, inverses):
+    def act(matrices, x):
+        first = torch.einsum("nab,nb->na", matrices, x[:, :4])
+        return torch.cat((first, x[:, 4:]), -1)
+
+    scores = act(cameras.mT, q) @ act(inverses, k).T / q.shape[-1] ** 0.5
+    return act(cameras, scores.softmax(-1) @ act(inverses, v))
+
+
+def _softmax_for_each_block(q, k, v, cameras, inverses):
+    blocks = zip(*(x.split(4, -1) for x in (q, k, v)), strict=True)
+    answer = _posed(scale=lambda _: q.shape[-1] ** -0.5)
+    return torch.cat([answer(*block, cameras, inverses) for block in blocks], -1)
+
+
 def _posed(
     for_q=lambda c, i: c.mT,
     for_k=lambda c, i: i,
     for_v=lambda c, i: i,
     for_out=lambda c, i: c,
     scale=lambda d: d**-0.5,
-    axis=-1,
-    hide=lambda s: s,
+    weights=lambda s: s.softmax(-1),
     blocks=lambda x: x.reshape(len(x), -1, 4),
     back=lambda y, x: y.reshape(x.shape),
 ):
@@ -842,9 +1072,9 @@ def _posed(
     The exercise asks for GTA's attention output. Some steps of the answer can be wrong;
     with the defaults all are right. ``for_q``, ``for_k``, ``for_v`` and ``for_out``
     choose which matrices (cameras, inverses or their transposes) multiply queries,
-    keys, values and outputs. ``scale(d)`` multiplies the scores, ``hide`` masks them,
-    and the softmax runs along ``axis``. ``blocks`` splits the features into fours,
-    ``back`` joins them.
+    keys, values and outputs. ``scale(d)`` multiplies the scores, and ``weights`` makes
+    attention weights of them. ``blocks`` splits the features into fours, ``back`` joins
+    them.
     """
 
     def answer(q, k, v, cameras, inverses):
@@ -853,7 +1083,7 @@ def _posed(
             return back(y, x)
 
         scores = act(for_q, q) @ act(for_k, k).T * scale(q.shape[-1])
-        return act(for_out, hide(scores).softmax(axis) @ act(for_v, v))
+        return act(for_out, weights(scores) @ act(for_v, v))
 
     return answer
 
@@ -925,13 +1155,13 @@ Which of them is transposed, and which inverted?
         Misconception(
             "Values not mapped",
             "Without a map of the values the output is not in the query's frame.",
-            _posed(for_v=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c)),
+            _posed(for_v=_unmapped),
         ),
         Misconception(
             "Output not mapped",
             "The values were mapped to the world. The output still needs the query's "
             "camera.",
-            _posed(for_out=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c)),
+            _posed(for_out=_unmapped),
         ),
         Misconception(
             "Inverse for the output",
@@ -992,7 +1222,7 @@ Which of them is transposed, and which inverted?
         Misconception(
             "Softmax over queries",
             "The weights of a query sum to 1.",
-            _posed(axis=0),
+            _posed(weights=lambda s: s.softmax(0)),
         ),
         Misconception(
             "Blocks of features d/4 apart",
@@ -1006,9 +1236,9 @@ Which of them is transposed, and which inverted?
             "Causal mask",
             "Every token looks at all tokens.",
             _posed(
-                hide=lambda s: s.masked_fill(
+                weights=lambda s: s.masked_fill(
                     torch.ones_like(s).triu(1).bool(), -torch.inf
-                )
+                ).softmax(-1)
             ),
         ),
         Misconception(
@@ -1022,9 +1252,79 @@ Which of them is transposed, and which inverted?
             "Your scores are relative, but values must be mapped to the query's "
             "camera, too.",
             _posed(
-                for_v=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c),
-                for_out=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c),
+                for_v=_unmapped,
+                for_out=_unmapped,
             ),
+        ),
+        Misconception(
+            "Attention without poses",
+            "Each token's query, key, value and output are multiplied by matrices of "
+            "its own pose. With one pose for all tokens the matrices cancel.",
+            _posed(
+                for_q=_unmapped, for_k=_unmapped, for_v=_unmapped, for_out=_unmapped
+            ),
+        ),
+        Misconception(
+            "Queries and keys not mapped",
+            "Your scores do not depend on the poses. Queries and keys are mapped, too.",
+            _posed(for_q=_unmapped, for_k=_unmapped),
+        ),
+        Misconception(
+            "Queries not mapped",
+            "A query is multiplied by a matrix as well.",
+            _posed(for_q=_unmapped),
+        ),
+        Misconception(
+            "Keys not mapped",
+            "A key is multiplied by a matrix as well.",
+            _posed(for_k=_unmapped),
+        ),
+        Misconception(
+            "Divided by d",
+            "Scores are divided by the *root* of d.",
+            _posed(scale=lambda d: 1 / d),
+        ),
+        Misconception(
+            "Multiplied by √d",
+            "Scores are *divided* by √d.",
+            _posed(scale=lambda d: d**0.5),
+        ),
+        Misconception(
+            "Root of the number of tokens",
+            "d is the number of features of a token.",
+            lambda q, k, v, cameras, inverses: _posed(scale=lambda d: len(q) ** -0.5)(
+                q, k, v, cameras, inverses
+            ),
+        ),
+        Misconception(
+            "No softmax",
+            "The weights are the softmax of the scores.",
+            _posed(weights=lambda s: s),
+        ),
+        Misconception(
+            "A softmax for each block",
+            "One head has one score for a query and a key: the sum over all blocks.",
+            _softmax_for_each_block,
+        ),
+        Misconception(
+            "Translations left out",
+            "A pose has a translation, too: the last column of its matrix.",
+            _posed(
+                for_q=lambda c, i: _rotation_only(c, i).mT,
+                for_k=lambda c, i: _rotation_only(c, i).mT,
+                for_v=lambda c, i: _rotation_only(c, i).mT,
+                for_out=_rotation_only,
+            ),
+        ),
+        Misconception(
+            "Scores transposed",
+            "A row of the scores belongs to a query, a column to a key.",
+            _posed(weights=lambda s: s.T.softmax(-1)),
+        ),
+        Misconception(
+            "Only the first four features mapped",
+            "The matrices act on each four neighboring features: on all blocks.",
+            _first_block_mapped,
         ),
     ),
     properties=(Property("Another frame of the world changes nothing", _moved),),

@@ -14,6 +14,7 @@ from posedu.book.exercises.records import (
     Sheet,
     draw,
 )
+from posedu.numpy.attention import softmax
 
 # tape-1: growth of the first token's block
 
@@ -111,11 +112,33 @@ What does a layer add to its block?
             "(1 + c)² has three terms.",
             lambda c, n: (1 + 2 * c) ** n,
         ),
+        Misconception(
+            "First order only",
+            "1 + 2nc is the beginning of a power. Each layer adds c times the current "
+            "block, and the power has more terms.",
+            lambda c, n: 1 + 2 * n * c,
+        ),
+        Misconception(
+            "n squared in place of the power",
+            "In Python a ** n ** 2 is a ** (n ** 2). The square of a power needs "
+            "parentheses.",
+            lambda c, n: (1 + c) ** (n**2),
+        ),
     ),
     properties=(
         Property(
             "In the first layer the factor is 1",
             lambda answer, c, n: sp.simplify(answer(sp.Rational(1, 3), 0) - 1) == 0,
+        ),
+        Property(
+            "With c = 0 the factor is 1",
+            lambda answer, c, n: sp.simplify(answer(sp.Integer(0), n) - 1) == 0,
+        ),
+        Property(
+            "A further layer multiplies by the factor of one layer",
+            lambda answer, c, n: (
+                sp.simplify(answer(c, n + 1) - answer(c, n) * answer(c, 1)) == 0
+            ),
         ),
     ),
     explanation=r"""
@@ -219,11 +242,27 @@ Write both products as sums.
             "A product of two blocks has the factors u² and v².",
             lambda u, v: sp.sqrt(u**2 + v**2) / 2,
         ),
+        Misconception(
+            "Rounded down to a whole number",
+            "In Python // rounds down. An exact half needs /, or sp.Rational(1, 2).",
+            lambda u, v: (u**2 - v**2) // 2,
+        ),
+        Misconception(
+            "Ratio of the two coefficients",
+            "β itself is asked for, not β divided by α.",
+            lambda u, v: (u**2 - v**2) / (u**2 + v**2),
+        ),
     ),
     properties=(
         Property(
             "With u = v the score stays relative",
             lambda answer, u, v: sp.simplify(answer(_U, _U)) == 0,
+        ),
+        Property(
+            "Twice `u` and twice `v` make β four times as large",
+            lambda answer, u, v: (
+                sp.simplify(answer(2 * u, 2 * v) - 4 * answer(u, v)) == 0
+            ),
         ),
     ),
     level="optional",
@@ -249,15 +288,20 @@ def attention_update(weights, z, mixing):
     return z + np.einsum("hg,igp->ihp", mixing, attended)
 
 
-def _weights(heads, tokens, seed=0):
+def _weights(heads, tokens, seed=0, is_causal=True):
     weights = np.exp(draw(heads, tokens, tokens, seed=seed))
-    weights *= np.tril(np.ones((tokens, tokens)))
+    if is_causal:
+        weights *= np.tril(np.ones((tokens, tokens)))
     return weights / weights.sum(-1, keepdims=True)
 
 
 def _positions(tokens, heads, pairs, seed=0):
     lengths = 1 + 0.3 * np.abs(draw(tokens, heads, pairs, seed=seed))
     return lengths * np.exp(1j * draw(tokens, heads, pairs, seed=seed + 1))
+
+
+def _unit(z):
+    return z / np.abs(z)
 
 
 def _attention_update_with(of_weights="hij,jhp->ihp", letters="hg,igp->ihp", own=1.0):
@@ -275,6 +319,24 @@ def _attention_update_with(of_weights="hij,jhp->ihp", letters="hg,igp->ihp", own
     return answer
 
 
+def _attention_update_of(attended):
+    """Make a wrong answer (a function) to the exercise ``attention_update``.
+
+    The exercise asks for TAPE's positions after attention. In the wrong answer,
+    ``attended(weights, z)`` replaces the heads' attention outputs.
+    """
+    return lambda weights, z, mixing: (
+        z + np.einsum("hg,igp->ihp", mixing, attended(weights, z))
+    )
+
+
+def _heads_in_turn(weights, z, mixing):
+    new = z.copy()
+    for h, row in enumerate(mixing):
+        new[:, h] += sum(c * weights[g] @ new[:, g] for g, c in enumerate(row))
+    return new
+
+
 ATTENTION = Exercise(
     name="tape-3",
     title="The update by attention",
@@ -282,7 +344,7 @@ ATTENTION = Exercise(
     minutes=10,
     lines=2,
     statement=r"""
-Positions are complex numbers, `z` of shape `[tokens, heads, pairs]`; `weights[h, i, j]` are the attention weights.
+Positions are complex numbers, `z` of shape `[tokens, heads, pairs]`; `weights[h, i, j]` are the attention weights, with or without a causal mask.
 Each head of a token has the attention output $\bar z^h_i = \sum_j a^h_{ij} z^h_j$.
 `mixing`, a matrix $C$ of heads by heads, mixes the outputs, and the sum is added: $z^h_i + \sum_g C_{hg} \bar z^g_i$.
 Return the new positions.
@@ -296,6 +358,7 @@ Every summed letter stands in both factors.
         (_weights(2, 2), _positions(2, 2, 1), draw(2, 2)),
         (_weights(3, 4, 1), _positions(4, 3, 2, 1), draw(3, 3, seed=1)),
         (_weights(3, 3, 2), _positions(3, 3, 3, 2), draw(3, 3, seed=2)),
+        (_weights(2, 3, 3, False), _positions(3, 2, 2, 3), draw(2, 2, seed=3)),
     ),
     solution=attention_update,
     misconceptions=(
@@ -378,10 +441,7 @@ Every summed letter stands in both factors.
         Misconception(
             "Positions normalized",
             "TAPE does not divide a position by its length here.",
-            lambda weights, z, mixing: (
-                attention_update(weights, z, mixing)
-                / np.abs(attention_update(weights, z, mixing))
-            ),
+            lambda weights, z, mixing: _unit(attention_update(weights, z, mixing)),
         ),
         Misconception(
             "Attention output conjugated",
@@ -417,6 +477,77 @@ Every summed letter stands in both factors.
                 z + np.einsum("hij,jhp->ihp", weights, z).mean(1, keepdims=True)
             ),
         ),
+        Misconception(
+            "Own position in place of the attention output",
+            "C mixes sums over all tokens' positions. If j stands in the weights "
+            "alone, einsum adds the weights up to 1, and the token's own position is "
+            "left.",
+            _attention_update_of(lambda weights, z: z),
+        ),
+        Misconception(
+            "Softmax applied once more",
+            "`weights` have been through the softmax: they add up to 1 over the keys.",
+            _attention_update_of(
+                lambda weights, z: np.einsum(
+                    "hij,jhp->ihp",
+                    np.exp(weights) / np.exp(weights).sum(-1, keepdims=True),
+                    z,
+                )
+            ),
+        ),
+        Misconception(
+            "Causal mask applied in any case",
+            "The weights are used as they are: later tokens' weights are 0 only under "
+            "a causal mask.",
+            _attention_update_of(
+                lambda weights, z: np.einsum("hij,jhp->ihp", np.tril(weights), z)
+            ),
+        ),
+        Misconception(
+            "Own token left out of the attention",
+            "A token looks at itself, too.",
+            _attention_update_of(
+                lambda weights, z: np.einsum(
+                    "hij,jhp->ihp", weights * (1 - np.eye(len(z))), z
+                )
+            ),
+        ),
+        Misconception(
+            "Mean of all tokens",
+            "Tokens are not weighted equally: the weights are given.",
+            _attention_update_of(lambda weights, z: z.mean(0, keepdims=True) + 0 * z),
+        ),
+        Misconception(
+            "Own position subtracted from the attention output",
+            "The attention output is mixed as it is, not as a difference from the "
+            "token's own position.",
+            _attention_update_of(
+                lambda weights, z: np.einsum("hij,jhp->ihp", weights, z) - z
+            ),
+        ),
+        Misconception(
+            "Angles averaged",
+            "Positions are complex numbers, and these are summed, not their angles.",
+            _attention_update_of(
+                lambda weights, z: np.exp(
+                    1j * np.einsum("hij,jhp->ihp", weights, np.angle(z))
+                )
+            ),
+        ),
+        Misconception(
+            "Heads updated in turn",
+            "All attention outputs are made from the positions before the update. "
+            "Yours use heads that have been updated already.",
+            _heads_in_turn,
+        ),
+        Misconception(
+            "Mean over the giving heads",
+            "The heads' outputs are summed with the factors in C, and not divided by "
+            "the number of heads.",
+            lambda weights, z, mixing: attention_update(
+                weights, z, mixing / len(mixing)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -424,6 +555,20 @@ Every summed letter stands in both factors.
             lambda answer, weights, z, mixing: np.allclose(
                 answer(weights, np.exp(0.7j) * z, mixing),
                 np.exp(0.7j) * answer(weights, z, mixing),
+            ),
+        ),
+        Property(
+            "If all positions are 1, those of head h become 1 + the sum of row h of "
+            "the matrix",
+            lambda answer, weights, z, mixing: np.allclose(
+                answer(weights, 0 * z + 1, mixing), 1 + mixing.sum(1)[:, None]
+            ),
+        ),
+        Property(
+            "Doubling the matrix doubles what is added to the positions",
+            lambda answer, weights, z, mixing: np.allclose(
+                answer(weights, z, 2 * mixing) - z,
+                2 * (answer(weights, z, mixing) - z),
             ),
         ),
     ),
@@ -450,6 +595,10 @@ def mlp_update(z, y, up, down, gate):
     return z + np.einsum("hw,iw,wg,igp->ihp", down, gates, up, z)
 
 
+def _silu(x):
+    return x / (1 + np.exp(-x))
+
+
 def _mlp_update_with(function=None, of_gate=None, own=1.0):
     """Make a wrong answer (a function) to the exercise ``mlp_update``.
 
@@ -460,8 +609,7 @@ def _mlp_update_with(function=None, of_gate=None, own=1.0):
     """
 
     def answer(z, y, up, down, gate):
-        gates = y @ gate.T
-        gates = gates / (1 + np.exp(-gates)) if function is None else function(gates)
+        gates = (function or _silu)(y @ gate.T)
         if of_gate is not None:
             gates = of_gate(gates)
         return own * z + np.einsum("hw,iw,wg,igp->ihp", down, gates, up, z)
@@ -479,13 +627,31 @@ def _mlp_case(tokens, heads, pairs, width, d_model, seed):
     )
 
 
+def _large_gates():
+    """Return arguments with gates of 800 and −400 before the SiLU."""
+    z, _, up, down, _ = _mlp_case(1, 1, 1, 2, 1, 3)
+    return z, np.array([[800.0]]), up, down, np.array([[1.0], [-0.5]])
+
+
+def _mlp_update_by(gates):
+    """Make a wrong answer (a function) to the exercise ``mlp_update``.
+
+    The exercise asks for TAPE's positions after the MLP. In the wrong answer,
+    ``gates(y, gate)`` replaces the SiLU of the gates.
+    """
+    return lambda z, y, up, down, gate: (
+        z + np.einsum("hw,iw,wg,igp->ihp", down, gates(y, gate), up, z)
+    )
+
+
+@np.errstate(all="ignore")
+def _overflowing(x):
+    return x * np.exp(x) / (1 + np.exp(x))
+
+
 def _entry_by_entry(z, y, up, down, gate):
     channels = np.einsum("wg,igp->iwp", up, z)
-
-    def silu(x):
-        return x / (1 + np.exp(-x))
-
-    channels = silu(channels.real) + 1j * silu(channels.imag)
+    channels = _silu(channels.real) + 1j * _silu(channels.imag)
     return z + np.einsum("hw,iw,iwp->ihp", down, y @ gate.T, channels)
 
 
@@ -511,6 +677,7 @@ Its values are real, one for each token and channel.
         _mlp_case(1, 2, 1, 3, 2, 0),
         _mlp_case(3, 2, 2, 4, 3, 1),
         _mlp_case(4, 3, 2, 5, 2, 2),
+        _large_gates(),
     ),
     solution=mlp_update,
     misconceptions=(
@@ -542,12 +709,12 @@ Its values are real, one for each token and channel.
         Misconception(
             "Softmax over the channels",
             "The channels' gates do not depend on each other.",
-            _mlp_update_with(lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
+            _mlp_update_with(softmax),
         ),
         Misconception(
             "Softplus in place of SiLU",
             "log(1 + exp(x)) is positive; SiLU is x times the sigmoid.",
-            _mlp_update_with(lambda x: np.log1p(np.exp(x))),
+            _mlp_update_with(lambda x: np.logaddexp(0, x)),
         ),
         Misconception(
             "Own positions lost",
@@ -596,6 +763,72 @@ Its values are real, one for each token and channel.
             "SiLU is x times the sigmoid of x, a GELU x times Φ(x).",
             _mlp_update_with(lambda x: functional.gelu(torch.tensor(x)).numpy()),
         ),
+        Misconception(
+            "GELU, in its form with tanh, in place of SiLU",
+            "SiLU is x times the sigmoid of x.",
+            _mlp_update_with(
+                lambda x: (
+                    x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
+                )
+            ),
+        ),
+        Misconception(
+            "GELU, in its form with a sigmoid, in place of SiLU",
+            "SiLU is x times the sigmoid of x, without a factor inside.",
+            _mlp_update_with(lambda x: x / (1 + np.exp(-1.702 * x))),
+        ),
+        Misconception(
+            "1 + SiLU",
+            "A channel whose gate is 0 is switched off.",
+            _mlp_update_with(lambda x: 1 + _silu(x)),
+        ),
+        Misconception(
+            "Exponential of a large gate",
+            "The exponential of 800 is ∞ in floats, and ∞/∞ is NaN. Write the sigmoid "
+            "so that its exponential is small for large x.",
+            _mlp_update_with(_overflowing),
+        ),
+        Misconception(
+            "Gate of the mean token",
+            "Each token has a gate of its own.",
+            _mlp_update_by(lambda y, gate: _silu((0 * y + y.mean(0)) @ gate.T)),
+        ),
+        Misconception(
+            "Gates of all channels added",
+            "Each channel has a gate of its own. With a letter of its own for the "
+            "gates' channels, einsum adds them up.",
+            _mlp_update_with(
+                of_gate=lambda gates: gates.sum(1, keepdims=True) + 0 * gates
+            ),
+        ),
+        Misconception(
+            "SiLU before the matrix",
+            "The SiLU is taken of G y, not of y.",
+            _mlp_update_by(lambda y, gate: _silu(y) @ gate.T),
+        ),
+        Misconception(
+            "`up` and `down` exchanged",
+            "`up` comes first, and its rows are channels.",
+            lambda z, y, up, down, gate: mlp_update(z, y, down.T, up.T, gate),
+        ),
+        Misconception(
+            "`up` used in both directions",
+            "A matrix of its own, `down`, maps back to heads.",
+            lambda z, y, up, down, gate: mlp_update(z, y, up, up.T, gate),
+        ),
+        Misconception(
+            "Rows of `up` summed alone",
+            "The heads' letter must stand in `up` and in the positions. In `up` alone "
+            "it is summed there, and no head gets another head's position.",
+            lambda z, y, up, down, gate: (
+                z + np.einsum("hw,iw,wg,ihp->ihp", down, _silu(y @ gate.T), up, z)
+            ),
+        ),
+        Misconception(
+            "Positions normalized",
+            "TAPE does not divide a position by its length here.",
+            lambda z, y, up, down, gate: _unit(mlp_update(z, y, up, down, gate)),
+        ),
     ),
     properties=(
         Property(
@@ -603,6 +836,12 @@ Its values are real, one for each token and channel.
             lambda answer, z, y, up, down, gate: np.allclose(
                 answer(np.exp(0.7j) * z, y, up, down, gate),
                 np.exp(0.7j) * answer(z, y, up, down, gate),
+            ),
+        ),
+        Property(
+            "With y = 0 the positions stay as they are",
+            lambda answer, z, y, up, down, gate: np.allclose(
+                answer(z, 0 * y, up, down, gate), z
             ),
         ),
     ),
@@ -679,7 +918,7 @@ STEP = Exercise(
     minutes=12,
     lines=3,
     statement=r"""
-For generation with a cache, `cached` holds this layer's blocks of the tokens so far, `[tokens, heads, 2, pairs]`, oldest first.
+For generation with a cache, `cached` holds this layer's blocks of the tokens so far, `[tokens, heads, 2, pairs]`, oldest first; there is at least one.
 `new`, `[heads, 2, pairs]`, is the block of the newest token.
 `logits`, `[heads, tokens + 1]`, are its products with all keys, its own last.
 Return its block for the next layer, before the MLP: its heads' attention outputs, mixed by `mixing` and added to `new`.
@@ -785,6 +1024,81 @@ First append its block to the cached ones.
                 - new
             ),
         ),
+        Misconception(
+            "Logits divided by √d",
+            "`logits` are what goes into the softmax: nothing is left to be divided.",
+            lambda logits, cached, new, mixing: next_block(
+                logits / (2 * new.shape[-1]) ** 0.5, cached, new, mixing
+            ),
+        ),
+        Misconception(
+            "Diagonal of the matrix alone",
+            "A head may take from all heads' outputs.",
+            lambda logits, cached, new, mixing: next_block(
+                logits, cached, new, mixing.diagonal().diag()
+            ),
+        ),
+        Misconception(
+            "Columns of the matrix summed alone",
+            "Without the summed letter in both factors no head gets another head's "
+            "output.",
+            _decoded(_all, letters="gh,hcp->hcp"),
+        ),
+        Misconception(
+            "First head's weights for all heads",
+            "Each head has its own weights.",
+            _decoded(
+                _all, lambda logits, axis: logits[:1].softmax(axis).expand_as(logits)
+            ),
+        ),
+        Misconception(
+            "Mean weights of all heads",
+            "Each head has its own weights.",
+            _decoded(
+                _all,
+                lambda logits, axis: (
+                    logits.softmax(axis).mean(0, True).expand_as(logits)
+                ),
+            ),
+        ),
+        Misconception(
+            "The receiving head's weights",
+            "Head g's output is made with the weights of g. Your sum over keys takes "
+            "the weights of the head that is updated.",
+            lambda logits, cached, new, mixing: (
+                new
+                + torch.einsum(
+                    "hg,hj,jgcp->hcp", mixing, logits.softmax(-1), _all(cached, new)
+                )
+            ),
+        ),
+        Misconception(
+            "Logarithms of the weights",
+            "The attention output is a weighted mean: `log_softmax` gives logarithms "
+            "of weights.",
+            _decoded(_all, functional.log_softmax),
+        ),
+        Misconception(
+            "Sigmoid in place of the softmax",
+            "Weights of one head add up to 1 over the keys.",
+            _decoded(_all, lambda logits, axis: logits.sigmoid()),
+        ),
+        Misconception(
+            "Block with the largest logit alone",
+            "All blocks count, with the softmax's weights.",
+            _decoded(
+                _all,
+                lambda logits, axis: (
+                    functional.one_hot(logits.argmax(axis), logits.shape[1])
+                    + 0 * logits
+                ),
+            ),
+        ),
+        Misconception(
+            "Mean of all blocks",
+            "The blocks are weighted by the softmax of the logits.",
+            _decoded(_all, lambda logits, axis: (0 * logits).softmax(axis)),
+        ),
     ),
     properties=(
         Property(
@@ -845,13 +1159,9 @@ def _attended_with(
         z = np.exp(1j * omega * np.arange(tokens)[:, None])
         at = z[-1] + amount * z[source] if own is None else own(z, source, amount)
         scores = conjugate(at * np.exp(1j * ahead * omega)) * z[keys]
-        return int(best(size(scores.sum(-1))))
+        return best(size(scores.sum(-1)))
 
     return answer
-
-
-def _unit(z):
-    return z / np.abs(z)
 
 
 ATTENDED = Exercise(
@@ -876,12 +1186,13 @@ Four lines are enough: the frequencies, all positions, the last token's new posi
         (24, 5, 1.0),
         (24, 5, 20.0),
         (24, 21, 20.0),
-        (200, 50, 0.5),
-        (200, 50, 5.0),
+        (200, 53, 0.5),
+        (200, 53, 5.0),
         (5, 1, 2.0),
         (16, 1, 1.5),
         (12, 0, 0.8),
         (31, 3, 2.3),
+        (32, 2, 0.8),
     ),
     solution=attended_token,
     misconceptions=(
@@ -967,6 +1278,66 @@ Four lines are enough: the frequencies, all positions, the last token's new posi
             "The exponent is −p/16: there are 16 pairs of 32 features.",
             _attended_with(omega=10000.0 ** (-np.arange(16) / 8)),
         ),
+        Misconception(
+            "Exponent halved",
+            "The exponent is −p/16: p counts pairs, not features.",
+            _attended_with(omega=10000.0 ** (-np.arange(16) / 32)),
+        ),
+        Misconception(
+            "Frequencies that rise",
+            "The exponent is negative: from 1 on, the frequencies fall.",
+            _attended_with(omega=10000.0 ** (np.arange(16) / 16)),
+        ),
+        Misconception(
+            "Score in place of its index",
+            "Which key has the largest score? Return its index.",
+            _attended_with(best=np.max),
+        ),
+        Misconception(
+            "Amount left out",
+            "The source's position is multiplied by the amount.",
+            _attended_with(own=lambda z, source, amount: z[-1] + z[source]),
+        ),
+        Misconception(
+            "Last token at the position `tokens`",
+            "Positions count from 0: the last of n tokens is at n − 1.",
+            _attended_with(
+                own=lambda z, source, amount: z[-1] * z[1] + amount * z[source]
+            ),
+        ),
+        Misconception(
+            "Only the source's position moved by one",
+            "The head looks one position after the *sum*: both addends are rotated.",
+            _attended_with(
+                own=lambda z, source, amount: z[-1] + amount * z[source] * z[1], ahead=0
+            ),
+        ),
+        Misconception(
+            "Only the own position moved by one",
+            "The head looks one position after the *sum*: both addends are rotated.",
+            _attended_with(
+                own=lambda z, source, amount: z[-1] * z[1] + amount * z[source], ahead=0
+            ),
+        ),
+        Misconception(
+            "Last two tokens left out",
+            "All tokens but the last are compared, its neighbor included.",
+            _attended_with(keys=slice(None, -2)),
+        ),
+        Misconception(
+            "Indices averaged",
+            "The complex numbers are added, not the indices. The scores decide.",
+            lambda tokens, source, amount: round(
+                (tokens - 1 + amount * source) / (1 + amount) + 1
+            ),
+        ),
+        Misconception(
+            "Keys before the source left out",
+            "All tokens but the last are compared, earlier ones included.",
+            lambda tokens, source, amount: (
+                source + _attended_with(keys=slice(source, -1))(tokens, source, amount)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -974,7 +1345,6 @@ Four lines are enough: the frequencies, all positions, the last token's new posi
             lambda answer, tokens, source, amount: answer(12, 4, 100.0) == 5,
         ),
     ),
-    tolerance=0.0,
     explanation=r"""
 The new position is a sum of two, and the score of a key is the sum of what it would have with each.
 A head that looks one position ahead finds the token after `source` once `amount` is large enough: from about 0.53 on with 8 tokens and source 2, 1.15 with 24 tokens and source 5, 1.5 with 1000 tokens and source 300.

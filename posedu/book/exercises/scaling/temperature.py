@@ -57,9 +57,25 @@ What are the odds of the key against all others together?
             lambda n, gap, a: (sp.log(n) + sp.log(a / (1 - a))) / gap,
         ),
         Misconception(
+            "n + 1 others",
+            "The key itself is one of the n, so there are n − 1 others.",
+            lambda n, gap, a: (sp.log(n + 1) + sp.log(a / (1 - a))) / gap,
+        ),
+        Misconception(
             "Weight forgotten",
             "Your answer is right only for a weight of one half.",
             lambda n, gap, a: sp.log(n - 1) / gap,
+        ),
+        Misconception(
+            "Weight forgotten, and n others",
+            "The temperature depends on the weight as well. And the key itself is one "
+            "of the n.",
+            lambda n, gap, a: sp.log(n) / gap,
+        ),
+        Misconception(
+            "Sum of the exponentials taken for n",
+            "The others contribute 1 each to the sum, but the key contributes more.",
+            lambda n, gap, a: sp.log(n * a) / gap,
         ),
         Misconception(
             "Odds inverted",
@@ -70,6 +86,21 @@ What are the odds of the key against all others together?
             "Weight for odds",
             "The odds are a over 1 − a, since the others have the rest.",
             lambda n, gap, a: (sp.log(n - 1) + sp.log(a)) / gap,
+        ),
+        Misconception(
+            "Odds a over 1 + a",
+            "The odds are a over 1 − a, since the others have the rest.",
+            lambda n, gap, a: (sp.log(n - 1) + sp.log(a / (1 + a))) / gap,
+        ),
+        Misconception(
+            "Divided by the weight",
+            "The odds are a over 1 − a. Your answer divides by both.",
+            lambda n, gap, a: (sp.log(n - 1) - sp.log(a * (1 - a))) / gap,
+        ),
+        Misconception(
+            "1 − a outside the logarithm",
+            "The odds are a over 1 − a, and the logarithm is taken of the whole.",
+            lambda n, gap, a: sp.log((n - 1) * a) / (1 - a) / gap,
         ),
         Misconception(
             "Multiplied by the gap",
@@ -85,6 +116,11 @@ What are the odds of the key against all others together?
             "No logarithm",
             "The temperature stands in the exponent.",
             lambda n, gap, a: (n - 1) * a / (1 - a) / gap,
+        ),
+        Misconception(
+            "Exponential in place of the logarithm",
+            "The temperature stands in the exponent. What takes it out of there?",
+            lambda n, gap, a: sp.exp((n - 1) * a / (1 - a)) / gap,
         ),
         Misconception(
             "Number of the others forgotten",
@@ -115,7 +151,7 @@ What are the odds of the key against all others together?
         Property(
             "Twice the gap needs half the temperature",
             lambda answer, n, gap, a: (
-                sp.simplify(2 * answer(n, 2 * gap, a) - answer(n, gap, a)) == 0
+                sp.simplify(2 * answer(9, 2 * gap, a) - answer(9, gap, a)) == 0
             ),
         ),
     ),
@@ -202,6 +238,11 @@ From which $n$ on is the floor 1?
             lambda length, counts: 0 if counts == "tokens" else 1,
         ),
         Misconception(
+            "Never at position 0",
+            "With L = 1 the first token is enough: its position is 0.",
+            lambda length, counts: max(first_step(length, counts), 1),
+        ),
+        Misconception(
             "Half of the length",
             "The floor does not round to the nearest.",
             lambda length, counts: length // 2 - (counts == "tokens"),
@@ -270,7 +311,7 @@ FORMULAS = Exercise(
     minutes=10,
     lines=5,
     statement=r"""
-`n` is an array of numbers of keys, positive integers, and $x = n/L$ with $L$ = `length`.
+`n` is an array of numbers of keys, positive integers, and $x = n/L$ with $L$ = `length`; $\alpha$ = `alpha` is not negative.
 Return the temperatures, a float64 array of the same shape: $1 + \alpha \log(1 + \lfloor x \rfloor)$ for `growth="steps"`, $1 + \alpha \log \max(1, x)$ for `"floor"` and $(1 + x)^\alpha$ for `"power"`.
 Which of the three is the smallest at a given $x$, and which the largest?
 """,
@@ -282,6 +323,7 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
         (np.array([1, 3, 8]), "floor", 0.5, 3.0),
         (np.array([1, 3, 8]), "power", 0.5, 3.0),
         *((_PLACES, growth, 0.1, 4.0) for growth in ("steps", "floor", "power")),
+        (np.array([199, 200, 399]), "steps", 0.1, 200.0),
     ),
     solution=temperatures,
     misconceptions=(
@@ -307,6 +349,25 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
             _formulas(steps=lambda x, a: 1 + a * np.log(1 + np.ceil(x))),
         ),
         Misconception(
+            "Logarithm rounded down",
+            "n/L is rounded down, before the logarithm.",
+            _formulas(steps=lambda x, a: 1 + a * np.floor(np.log(1 + x))),
+        ),
+        Misconception(
+            'The power for "steps"',
+            'For "steps" your answer is the power. Is the name compared letter by '
+            "letter?",
+            _formulas(steps=lambda x, a: (1 + x) ** a),
+        ),
+        Misconception(
+            '"steps" and "floor" exchanged',
+            'The formula with a floor is "steps". "floor" has a maximum in its place.',
+            _formulas(
+                steps=lambda x, a: 1 + a * np.log(np.maximum(1, x)),
+                floor=lambda x, a: 1 + a * np.log(1 + np.floor(x)),
+            ),
+        ),
+        Misconception(
             "max(1, x) forgotten",
             "Below L the logarithm is negative, and the temperature would be below 1.",
             _formulas(floor=lambda x, a: 1 + a * np.log(x)),
@@ -320,6 +381,26 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
             "Maximum of 1 and the logarithm",
             "1 is added to the logarithm. The maximum is taken of 1 and n/L.",
             _formulas(floor=lambda x, a: np.maximum(1, a * np.log(x))),
+        ),
+        Misconception(
+            "Maximum outside the logarithm",
+            "The maximum is taken of 1 and n/L, before the logarithm.",
+            _formulas(floor=lambda x, a: 1 + a * np.maximum(1, np.log(x))),
+        ),
+        Misconception(
+            "1 added to the maximum",
+            'The formula for "floor" is 1 up to L: nothing is added to the maximum.',
+            _formulas(floor=lambda x, a: 1 + a * np.log(1 + np.maximum(1, x))),
+        ),
+        Misconception(
+            "Minimum in place of the maximum",
+            "The temperature is 1 up to L and grows from there.",
+            _formulas(floor=lambda x, a: 1 + a * np.log(np.minimum(1, x))),
+        ),
+        Misconception(
+            'n/L rounded down for "floor"',
+            '"floor" names a lowest value, 1. Only "steps" rounds n/L down.',
+            _formulas(floor=lambda x, a: 1 + a * np.log(np.maximum(1, np.floor(x)))),
         ),
         Misconception(
             "Power of x, without the 1",
@@ -336,6 +417,26 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
             "1 + α log(1 + x) is close to the power for small α, but it is not the "
             "power.",
             _formulas(power=lambda x, a: 1 + a * np.log(1 + x)),
+        ),
+        Misconception(
+            "First terms of the power",
+            "1 + αx is close to the power for small x, but it is not the power.",
+            _formulas(power=lambda x, a: 1 + a * x),
+        ),
+        Misconception(
+            "Exponential in place of the power",
+            "The exponential grows faster than a power of 1 + x.",
+            _formulas(power=lambda x, a: np.exp(a * x)),
+        ),
+        Misconception(
+            "n/L rounded down in the power",
+            'Only "steps" rounds n/L down.',
+            _formulas(power=lambda x, a: (1 + np.floor(x)) ** a),
+        ),
+        Misconception(
+            "Exponent −α",
+            "The temperature grows with n.",
+            _formulas(power=lambda x, a: (1 + x) ** -a),
         ),
         Misconception(
             "The logarithm to base 2",
@@ -403,29 +504,33 @@ def tokens_seen(layers, tokens):
 
 
 def _visible(
-    window=lambda t, w: t < w,
+    window=lambda t, w: (t >= 0) & (t < w),
     chunks=lambda i, size: i[:, None] // size == i // size,
-    causal=lambda t: t >= 0,
-    take=None,
+    full=lambda t: t >= 0,
+    take=lambda layers: layers,
+    start=lambda tokens: np.eye(tokens, dtype=bool),
 ):
     """Make a wrong answer (a function) to the exercise ``tokens_seen``.
 
     The exercise asks for the number of tokens that each output depends on. In the wrong
-    answer, ``window(offsets, size)``, ``chunks(i, size)`` or ``causal(offsets)``
-    replaces a mask (true where a query sees a key), or ``take(layers)`` replaces the
-    list of layers. The defaults are right.
+    answer, ``window(offsets, size)``, ``chunks(i, size)`` or ``full(offsets)`` replaces
+    a mask (true where a query sees a key; that of the chunks may include later keys, as
+    they are hidden afterwards), ``take(layers)`` replaces the list of layers, or
+    ``start(tokens)`` what each token sees before the first layer. The defaults are
+    right.
     """
 
     def answer(layers, tokens):
         i = np.arange(tokens)
         offsets = i[:, None] - i
-        visible = np.eye(tokens, dtype=bool)
-        for kind, size in layers if take is None else take(layers):
-            mask = causal(offsets)
+        visible = start(tokens)
+        for kind, size in take(layers):
             if kind == "window":
-                mask = mask & window(offsets, size)
+                mask = window(offsets, size)
             elif kind == "chunks":
-                mask = mask & chunks(i, size)
+                mask = (offsets >= 0) & chunks(i, size)
+            else:
+                mask = full(offsets)
             visible = mask @ visible
         return visible.sum(1)
 
@@ -439,7 +544,7 @@ TOKENS_SEEN = Exercise(
     minutes=15,
     lines=8,
     statement=r"""
-`layers` is a list of pairs, that of the first layer first.
+`layers` is a list of one or more pairs, that of the first layer first.
 In a layer `("window", w)` a query sees the `w` newest keys, its own included.
 In a layer `("chunks", c)` it sees the keys of its own chunk of `c` tokens, up to its own.
 In a global-attention layer, `("full", 0)`, it sees all keys up to its own.
@@ -469,26 +574,57 @@ Multiply it from the left by the mask of the next layer.
         Misconception(
             "A window without the query",
             "The query itself is among its w keys.",
-            _visible(window=lambda t, w: t <= w),
+            _visible(window=lambda t, w: (t >= 0) & (t <= w)),
         ),
         Misconception(
             "Window one key too small",
             "Offsets 0 to w − 1 are seen.",
-            _visible(window=lambda t, w: t < max(w - 1, 1)),
+            _visible(window=lambda t, w: (t >= 0) & (t < max(w - 1, 1))),
         ),
         Misconception(
             "A window on both sides",
             "A query does not see later tokens.",
+            _visible(window=lambda t, w: abs(t) < w),
+        ),
+        Misconception(
+            "A global-attention layer without the causal mask",
+            "A query does not see later tokens.",
+            _visible(full=lambda t: np.ones_like(t, dtype=bool)),
+        ),
+        Misconception(
+            "Later keys seen in windows and in global-attention layers",
+            "A query does not see later tokens.",
             _visible(
                 window=lambda t, w: abs(t) < w,
-                causal=lambda t: np.ones_like(t, dtype=bool),
-                chunks=lambda i, c: (i[:, None] >= i) & (i[:, None] // c == i // c),
+                full=lambda t: np.ones_like(t, dtype=bool),
             ),
+        ),
+        Misconception(
+            "A global-attention layer as a window of 0",
+            "The 0 of a global-attention layer is no width: a query sees all keys up "
+            "to its own.",
+            _visible(full=lambda t: np.zeros_like(t, dtype=bool)),
+        ),
+        Misconception(
+            "A global-attention layer one key too small",
+            "The last query sees the first key, too.",
+            _visible(full=lambda t: (t >= 0) & (t < len(t) - 1)),
         ),
         Misconception(
             "Chunks as windows",
             "A chunk begins at a multiple of c, wherever the query is.",
             _visible(chunks=lambda i, c: i[:, None] - i < c),
+        ),
+        Misconception(
+            "Chunks shifted by one",
+            "Tokens count from 0, and the first chunk has c of them.",
+            _visible(chunks=lambda i, c: (i[:, None] + 1) // c == (i + 1) // c),
+        ),
+        Misconception(
+            "Every c-th token in place of a chunk",
+            "A chunk has c neighboring tokens. The remainder says where a token is in "
+            "its chunk.",
+            _visible(chunks=lambda i, c: i[:, None] % c == i % c),
         ),
         Misconception(
             "Whole chunks",
@@ -517,6 +653,16 @@ Multiply it from the left by the mask of the next layer.
             _visible(
                 take=lambda layers: [p for p in layers[:-1] if p[1]] + layers[-1:]
             ),
+        ),
+        Misconception(
+            "Equal layers counted once",
+            "A second layer of the same kind and size reaches further.",
+            _visible(take=dict.fromkeys),
+        ),
+        Misconception(
+            "Everything seen from the start",
+            "Before the first layer a token has seen only itself.",
+            _visible(start=lambda tokens: np.tri(tokens, dtype=bool)),
         ),
         Misconception(
             "Layers in parallel",
@@ -667,7 +813,8 @@ Which axis of `q` is that?
     cases=(
         _queries(1, 3, 0, 2.0),
         _queries(2, 4, 5, 3.0),
-        _queries(3, 3, 7, 4.0),
+        _queries(2, 2, 8, 5.0),  # equal axes, each token with its own temperature
+        _queries(3, 3, 6, 4.0),
     ),
     solution=scale_queries,
     misconceptions=(
@@ -679,7 +826,18 @@ Which axis of `q` is that?
         Misconception(
             "Counted from the first query",
             "`positions` need not begin at 0, because a cache holds earlier tokens.",
-            _scale_queries(lambda q, at, a, n: _tau(torch.arange(len(at)) + 1.0, a, n)),
+            _scale_queries(lambda q, at, a, n: _tau(at - at[0] + 1, a, n)),
+        ),
+        Misconception(
+            "Counted from the first query, in float32",
+            "`positions` need not begin at 0, because a cache holds earlier tokens. "
+            "And integers divided by a number are float32.",
+            _scale_queries(lambda q, at, a, n: _tau(torch.arange(len(at)) + 1, a, n)),
+        ),
+        Misconception(
+            "Two tokens too many",
+            "At position i there are i + 1 tokens.",
+            _scale_queries(lambda q, at, a, n: _tau(at + 2, a, n)),
         ),
         Misconception(
             "One temperature for all queries",
@@ -720,6 +878,39 @@ Which axis of `q` is that?
             _scale_queries(
                 lambda q, at, a, n: (1 + a * torch.log(1 + (at + 1) / n))[:, None]
             ),
+        ),
+        Misconception(
+            "Rounded to the nearest",
+            "A floor rounds down.",
+            _scale_queries(
+                lambda q, at, a, n: _tau(torch.round((at + 1) / n) * n, a, n)
+            ),
+        ),
+        Misconception(
+            "Rounded up",
+            "A floor rounds down: below L nothing grows yet.",
+            _scale_queries(
+                lambda q, at, a, n: _tau(torch.ceil((at + 1) / n) * n, a, n)
+            ),
+        ),
+        Misconception(
+            "Logarithm rounded down",
+            "n/L is rounded down, before the logarithm.",
+            _scale_queries(
+                lambda q, at, a, n: (
+                    1 + a * torch.floor(torch.log(1 + (at + 1) / n))[:, None]
+                )
+            ),
+        ),
+        Misconception(
+            "1 inside added twice",
+            "1 is added to the floor once, so below L nothing grows yet.",
+            _scale_queries(lambda q, at, a, n: _tau(at + 1 + n, a, n)),
+        ),
+        Misconception(
+            "Power in place of the logarithm",
+            "Llama 4's temperature has a logarithm, and it grows in steps.",
+            _scale_queries(lambda q, at, a, n: ((1 + (at + 1) / n) ** a)[:, None]),
         ),
         Misconception(
             "1 outside forgotten",
@@ -794,14 +985,15 @@ def entropies(scores, tau):
 
 def _entropy(
     logits=lambda s, tau: tau * s,
+    log=np.log,
     end=lambda h: h,
 ):
     """Make a wrong answer (a function) to the exercise ``entropies``.
 
     The exercise asks for entropies of attention weights. The wrong answer sums a log a
     over the weights a, which is NaN where a weight is 0. ``logits(scores, tau)`` can
-    replace the logits τ s, and ``end`` is applied to the entropies; the defaults change
-    nothing.
+    replace the logits τ s, ``log`` the logarithm of the weights, and ``end`` is applied
+    to the entropies; the defaults change nothing.
     """
 
     def answer(scores, tau):
@@ -809,7 +1001,7 @@ def _entropy(
         z = z - z.max(-1, keepdims=True)
         with np.errstate(all="ignore"):
             a = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
-            return end(-(a * np.log(a)).sum(-1))
+            return end(-(a * log(a)).sum(-1))
 
     return answer
 
@@ -853,6 +1045,23 @@ Write the entropy with the logarithm of the sum.
             _entropy(),
         ),
         Misconception(
+            "NaN replaced after the sum",
+            "One weight of 0 makes the whole sum NaN, and NaN replaced by 0 loses the "
+            "other weights.",
+            _entropy(end=np.nan_to_num),
+        ),
+        Misconception(
+            "A small number in the logarithm",
+            "Even 10⁻⁶ changes every entropy. A weight of 0 contributes 0 and needs no "
+            "logarithm.",
+            _entropy(log=lambda a: np.log(a + 1e-6)),
+        ),
+        Misconception(
+            "Scores clipped",
+            "Clipped scores are other scores. Subtract the largest logit of the row.",
+            lambda scores, tau: entropies(np.clip(tau * scores, -700, 700), 1.0),
+        ),
+        Misconception(
             "Exponentials that overflow",
             "Subtract the largest logit of the row first.",
             _overflowing,
@@ -891,6 +1100,18 @@ Write the entropy with the logarithm of the sum.
             "Mean over the rows",
             "One number for each row is asked for.",
             lambda scores, tau: np.full(len(scores), entropies(scores, tau).mean()),
+        ),
+        Misconception(
+            "Largest entropy",
+            "log n is the entropy of equal weights. It is lower where scores differ.",
+            lambda scores, tau: np.full(len(scores), np.log(scores.shape[-1])),
+        ),
+        Misconception(
+            "Causal mask",
+            "Each row is one query, and all of its keys are seen.",
+            lambda scores, tau: entropies(
+                np.where(np.tri(*scores.shape, dtype=bool), scores, -1e9), tau
+            ),
         ),
         Misconception(
             "Limit of normal scores",
@@ -988,7 +1209,8 @@ Does a token see more if the chunk or the window comes last?
                 kind == "full" or (kind in ("window", "chunks") and size >= 1)
                 for kind, size in layers
             )
-            else "layers has 1 to 4 pairs, and tokens is an integer up to 50"
+            else "layers has 1 to 4 pairs, with the kinds 'window', 'chunks' (sizes of "
+            "1 or more) and 'full', and tokens is an integer from 1 to 50"
         ),
         size=lambda layers, tokens: tokens,
         size_of="number of tokens",
