@@ -224,7 +224,7 @@ class _Rounding(torch.autograd.Function):
 
 
 class _RoundedRow:
-    """What the gradient of a layer's softmax needs: weights P and dO · (error of O)."""
+    """Weights P and dO · (error of O), which the gradient of a softmax needs."""
 
     weights: Tensor
     off: Tensor

@@ -3,9 +3,13 @@
 from posedu.tools.checkpoints import (
     Conversion,
     ConvertError,
+    Fused,
     Pairs,
+    Plan,
+    PlannedTensor,
     convert,
     convert_file,
+    plan,
 )
 from posedu.tools.configs.read import read_rope
 from posedu.tools.configs.rotary_config import (
@@ -25,7 +29,10 @@ __all__ = [
     "ConfigError",
     "Conversion",
     "ConvertError",
+    "Fused",
     "Pairs",
+    "Plan",
+    "PlannedTensor",
     "Reading",
     "Remark",
     "RotaryConfig",
@@ -34,6 +41,7 @@ __all__ = [
     "kept_tokens",
     "packed_positions",
     "padded_positions",
+    "plan",
     "read_rope",
     "write_rope",
 ]

@@ -11,31 +11,49 @@ from importlib import import_module
 import pytest
 
 from posedu.book.experiments import characters, digits, sequences
+from posedu.command import main as command
 from support import ROOT
 
-KERNEL = "posedu.tools.kernels.check"
-ORACLE = "posedu.tools.kernels.oracle"
 NUMBERS = ("0", "-1", "x", "1.5", "9" * 20)
-BAD = {
-    "posedu.tools.__main__": [[], [""], ["nowhere"], ["."], ["--bad"], ["a", "b"]],
-    "posedu.tools.diagnose.__main__": [
+PARTS = {
+    "": [["--bad"], ["x"]],
+    "config": [
+        [],
+        [""],
+        ["nowhere"],
+        ["."],
+        ["--bad"],
+        ["a/b"],
+        ["a", "--ignore", "x"],
+    ],
+    "diff": [[], ["a"], ["nowhere", "nowhere"], ["a", "b", "c"]],
+    "diagnose": [
         *([], ["nowhere"], ["a:b"], ["os:nothing"], ["os:getcwd"], [":"], ["x:"]),
         *(["sys:exit"], ["..:a"], ["--bad"]),
     ],
-    KERNEL: [
+    "kernel": [
         *([], ["x"], ["a:b"], ["os:nothing"], ["math:pi"], ["..:a"]),
         *(["math:cos", *more] for more in (["--d", "0"], ["--d", "x"], ["layout"])),
         *(["math:cos", option] for option in ("d=8", "kernel=8", "name=x", "=3")),
         *(["math:cos", "--device", "x"], ["math:cos", "--tensors", "x"]),
         *(["math:cos", "--dtypes", "int8"], ["math:cos", "--angles", "x"]),
+        ["math:cos", "--config", "nowhere"],
     ],
-    ORACLE: [
-        *([], ["rope"], ["x", "--out", "a.npz"], ["rope", "--out", "a.txt"]),
+    "oracle": [
+        *([], ["x", "--out", "a.npz"], ["rope", "--out", "a.txt"]),
         *(["rope", "--out", ""], ["rope", "--out", "/proc/x/a.npz"]),
         *(["rope", "--out", "a.npz", option] for option in ("d=8", "path=x", "name=x")),
         *(["rope", "--out", "a.npz", "--d", n] for n in NUMBERS),
         *(["rope", "--out", "a.npz", option] for option in ("layout=x", "base=[]")),
     ],
+    "convert": [
+        *([], ["nowhere"], ["nowhere", "--to", "half"], ["nowhere", "--to", "x"]),
+        ["nowhere", "b", "--to", "half", "--from", "interleaved"],
+    ],
+    "time": [["x"], ["rope", "--bad"]],
+    "run": [[], ["x"], ["digits", "--bad"]],
+}
+BAD = {
     "posedu.book.timing.__main__": [
         *([], ["x"], ["rope", "--bad"], ["rope", "--device", "x"], ["rope", "--all"]),
         *(["rope", "--compile", "--peers"], ["cape", "--peers"]),
@@ -87,6 +105,17 @@ def test_bad_arguments_are_answered_with_a_sentence(
     main = import_module(module).main
     for arguments in BAD[module]:
         assert answer(main, arguments) == 2, arguments
+        said = capsys.readouterr().err
+        assert said.strip() and "Traceback" not in said, arguments
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_bad_arguments_of_posedu_are_answered_with_a_sentence(
+    part, capsys, tmp_path, monkeypatch, unchecked
+):
+    monkeypatch.chdir(tmp_path)
+    for arguments in PARTS[part]:
+        assert command([part, *arguments] if part else arguments) == 2, arguments
         said = capsys.readouterr().err
         assert said.strip() and "Traceback" not in said, arguments
 

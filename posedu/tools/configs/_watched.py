@@ -85,7 +85,7 @@ class Watched(Mapping[str, Any]):
             if isinstance(value, Mapping):
                 yield from self._inside(name, value).unread(f"{prefix}{name}.")
             elif name not in self._read and _says_something(value):
-                yield prefix + name
+                yield f"{prefix}{name}"  # libraries' own objects have numbers, too
             if isinstance(value, list):
                 for n, each in enumerate(value):
                     if isinstance(each, Mapping):

@@ -4,7 +4,7 @@
 queries and keys that reach attention. At each position a rotation is a fixed matrix of
 two-by-two blocks. The blocks show which columns are paired, and the direction and angle
 of their rotation, whatever code made them. Then it shifts, pads, caches and packs texts
-and compares outputs. ``python -m posedu.tools.diagnose`` prints the report.
+and compares outputs. ``posedu diagnose`` prints the report.
 """
 
 import re

@@ -50,7 +50,7 @@ OTHER_SPELLINGS = {
     ),
     "NeMo's share": ({"rotary_percentage": 0.5}, MEGATRON),
 }
-"""What people's files have, which no reader here knows, and the file around it."""
+"""Names in people's files that no reader here knows, and the file around them."""
 
 
 @pytest.mark.parametrize("names, around", OTHER_SPELLINGS.values(), ids=OTHER_SPELLINGS)
@@ -66,7 +66,7 @@ def test_other_spellings_are_warned_of(names, around):
 
 
 def _values(reading):
-    """What is read: rotations of the kinds that layers have, else all of them."""
+    """Rotations that are read, of the kinds that layers have, else all of them."""
     rotations = [
         (
             kind if reading.layers else "",
@@ -171,6 +171,12 @@ def test_names_are_noted_where_they_are_read():
     assert [*config.unread()] == ["a", "b.c", "b.d", "f", "f[0].g"]
     assert config["a"] == 1 and config.get("b").get("d") == 3
     assert [*config.unread()] == ["b.c", "f", "f[0].g"]
+
+
+def test_names_that_are_numbers_are_no_error():
+    """As in ``id2label`` of a configuration of transformers, an object in memory."""
+    config = LLAMA | {"id2label": {0: "NEGATIVE", 1: "POSITIVE"}}
+    assert read_rope(config).remarks == read_rope(LLAMA).remarks
 
 
 def test_names_under_a_prefix_are_noted_in_the_whole():

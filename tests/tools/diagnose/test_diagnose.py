@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from posedu.command import main as command
 from posedu.tools.diagnose import Refused, diagnose, small
-from posedu.tools.diagnose.__main__ import main
 from posedu.tools.diagnose.report import as_json, bases, series
 from support.tiny_models import CONFIG, Attention, Configuration, Tiny, names
 
@@ -537,13 +537,13 @@ def leaving():
 
 def test_at_the_command_line(capsys):
     here = __name__
-    assert main([f"{here}:right"]) == 0
+    assert command(["diagnose", f"{here}:right"]) == 0
     assert "Measured rotations of Tiny" in capsys.readouterr().out
-    assert main([f"{here}:wrong"]) == 1
+    assert command(["diagnose", f"{here}:wrong"]) == 1
     assert "fault (layout)" in capsys.readouterr().out
-    assert main([f"{here}:wrong", "--json"]) == 1
+    assert command(["diagnose", f"{here}:wrong", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["layers"][0]["layout"] == "interleaved"
-    assert main([f"{here}:unreadable"]) == 2
+    assert command(["diagnose", f"{here}:unreadable"]) == 2
     assert "not compared: its configuration" in capsys.readouterr().out
     for target, why in (
         ("mm", "mm: neither a file or folder nor package.module:function"),
@@ -555,7 +555,7 @@ def test_at_the_command_line(capsys):
         (f"{here}:leaving", "SystemExit: 3"),
         (":", "Empty module name"),
     ):
-        assert main([target]) == 2
+        assert command(["diagnose", target]) == 2
         said = capsys.readouterr().err
         assert why in said and said.count("\n") == 1
 

@@ -1,17 +1,15 @@
-"""Command that diagnoses a model: ``python -m posedu.tools.diagnose TARGET``."""
+"""Loading of the model that a command names: a function, a file or a folder."""
 
-import argparse
 import importlib
-import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from posedu.tools.diagnose import Refused, as_json, diagnose, small
+from posedu.tools.diagnose.inputs import Refused
+from posedu.tools.diagnose.small_model import small
 
 NEITHER = "neither a file or folder nor package.module:function"
 """Start of the error message for an unknown target."""
@@ -66,43 +64,3 @@ def _one_line(error: BaseException) -> str:
     """Return the type and the message of an error in one line."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}"[:300]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the diagnosis of a model; return 1 if it has a fault, 2 on an error.
-
-    ``arguments`` are the command's, by default those of the command line. An error is a
-    target that gives no model, or an unreadable configuration of a model. Without a
-    fault or error the result is 0.
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m posedu.tools.diagnose",
-        description="Measure the rotary embeddings of a model, test how it handles "
-        "shifted, padded, cached and packed texts, and compare it with its "
-        "configuration.",
-        epilog="Exit status: 0 if there is no fault, 1 if there is one, 2 if the "
-        "target is no model or its configuration cannot be read.",
-    )
-    parser.add_argument(
-        "target",
-        help="package.module:function that returns a model; or a file or folder with a "
-        "configuration of transformers, from which a small random model is made",
-    )
-    parser.add_argument(
-        "--weights",
-        action="store_true",
-        help="load the model and its weights from the folder, in float32",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(arguments)
-    try:
-        diagnosis = diagnose(load(options.target, weights=options.weights))
-    except Refused as error:
-        print(f"{options.target}: {error}", file=sys.stderr)
-        return 2
-    print(json.dumps(as_json(diagnosis)) if options.json else diagnosis)
-    return 1 if diagnosis.faults else 0 if diagnosis.ok else 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

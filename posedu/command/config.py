@@ -1,0 +1,124 @@
+"""Parts of the command that read configurations: ``posedu config``, ``posedu diff``."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from posedu.command.output import (
+    FINE,
+    WRONG,
+    complain,
+    refuse,
+    show,
+    show_json,
+)
+from posedu.command.targets import sources
+from posedu.tools.configs.differences import differences
+from posedu.tools.configs.read import read_rope
+from posedu.tools.configs.rotary_config import (
+    CODES,
+    WARNING,
+    ConfigError,
+    Reading,
+    as_json,
+)
+
+Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET...",
+        help="A file or folder with a configuration, a .jsonl file of several, the "
+        "name of a model on the Hugging Face Hub, or - for the standard input.",
+    ),
+]
+Target = Annotated[str, typer.Argument(help="As the targets of posedu config.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Status 1 for what is not known, too.")
+]
+Ignored = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        metavar="CODE",
+        help="Leave out warnings with this code. May be given several times.",
+    ),
+]
+
+
+def config(
+    targets: Targets,
+    json: Json = False,
+    strict: Strict = False,
+    ignore: Ignored = None,
+) -> None:
+    """Print the rotary embeddings of configurations, with warnings."""
+    unknown = [code for code in ignore or () if code not in CODES]
+    if unknown:
+        refuse(f"--ignore {unknown[0]}", f"the codes are {', '.join(CODES)}")
+    statuses = [FINE]
+    for target in targets:
+        try:
+            for name, source in sources(target):
+                reading = _without(read_rope(source), ignore or ())
+                if json:
+                    show_json("posedu.config/1", name, as_json(reading))
+                else:
+                    _show(name, reading, titled=len(targets) > 1)
+                is_wrong = reading.warnings or (strict and _unknown_layouts(reading))
+                statuses.append(WRONG if is_wrong else FINE)
+        except (ConfigError, OSError) as error:
+            statuses.append(complain(target, error))
+    raise typer.Exit(max(statuses))
+
+
+def diff(
+    one: Target,
+    other: Target,
+    json: Json = False,
+    strict: Strict = False,
+) -> None:
+    """Compare two configurations by their effect, however they are written."""
+    readings = [_one(target) for target in (one, other)]
+    result = differences(*readings, names=(one, other))
+    if json:
+        content = {
+            "differences": [vars(each) for each in result.found],
+            "unknown": list(result.unknown),
+        }
+        show_json("posedu.diff/1", f"{one} {other}", content)
+    else:
+        show(str(result) if result.found else result.caption())
+    raise typer.Exit(WRONG if result.found or (strict and result.unknown) else FINE)
+
+
+def _one(target: str) -> Reading:
+    """Return the only configuration that a target names, or end the command."""
+    try:
+        found = [read_rope(source) for _, source in sources(target)]
+    except (ConfigError, OSError) as error:
+        refuse(target, error)
+    if len(found) != 1:
+        refuse(target, f"one configuration is compared, got {len(found)}")
+    return found[0]
+
+
+def _without(reading: Reading, codes: list[str] | tuple[()]) -> Reading:
+    """Return a configuration's content without the warnings of these codes."""
+    kept = (r for r in reading.remarks if r.code not in codes or r.level != WARNING)
+    return replace(reading, remarks=tuple(kept))
+
+
+def _unknown_layouts(reading: Reading) -> bool:
+    """Return whether a layout of pairs is left open, as is a note in the table."""
+    return any(rope and not rope.layout for rope in reading.kinds.values())
+
+
+def _show(name: str, reading: Reading, *, titled: bool) -> None:
+    """Print warnings, then the table, then notes, under the name if ``titled``."""
+    if titled:
+        show(f"{name}:")
+    warnings = [str(r) for r in reading.remarks if r.level == WARNING]
+    notes = [str(r) for r in reading.remarks if r.level != WARNING]
+    show("\n".join([*warnings, str(reading), *notes]))

@@ -1,0 +1,74 @@
+"""Part of the command that converts checkpoints: ``posedu convert``."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from posedu.command.output import FINE, WRONG, refuse, show
+from posedu.tools.checkpoints import Conversion, ConvertError, Pairs, convert_file, plan
+from posedu.tools.configs.rotary_config import ConfigError
+
+Layout = Literal["half", "interleaved"]
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A safetensors file, an index of shards, or a folder with one."
+        ),
+    ],
+    target: Annotated[
+        str | None, typer.Argument(help="A file, or for shards a folder.")
+    ] = None,
+    to: Annotated[
+        Layout | None, typer.Option(help="Layout of pairs that is wanted.")
+    ] = None,
+    of: Annotated[
+        Layout | None,
+        typer.Option(
+            "--from", help="Layout that the checkpoint has; default: its family's."
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(help="The configuration; default: the one beside the source."),
+    ] = None,
+    within: Annotated[
+        str, typer.Option(help="Prefix of the names to convert; * stands for a part.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, and write nothing.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that exist.")
+    ] = False,
+) -> None:
+    """Convert a checkpoint to another layout of pairs.
+
+    No logit changes. Status 1 if a tensor cannot be converted: the plan names it, and
+    nothing is written.
+    """
+    if to is None:
+        refuse("--to", "the layout that is wanted must be given, half or interleaved")
+    if target is None and not dry_run:
+        refuse(source, "a target must be given, or --dry-run")
+    path = Path(source)
+    beside = path if path.is_dir() else path.parent
+    try:
+        conversion = Conversion.from_config(
+            config or beside,
+            source=None if of is None else Pairs(layout=of),
+            target=Pairs(layout=to),
+            within=within,
+        )
+        planned = plan(path, conversion)
+        if dry_run or planned.refused or target is None:
+            show(str(planned))
+        else:
+            convert_file(path, target, conversion, overwrite=overwrite)
+            show(f"{planned.caption()}\nwritten to {target}")
+    except (ConvertError, ConfigError, OSError, ValueError) as error:
+        refuse(source, error)
+    raise typer.Exit(WRONG if planned.refused else FINE)
