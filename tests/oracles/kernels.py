@@ -4,7 +4,8 @@
 rotary-embedding-torch, timm and diffusers. It writes ``book/data/kernels.json``: the
 date, the versions, and for each function its encoding, the faults that
 ``posedu.tools.kernels.check`` names with angles in float64, and whether it is right if
-angles may be in float32. If timm cannot be imported, since torchvision is missing, its
+angles may be in float32. Positions are not negative: some functions have a table with a
+row for each. If timm cannot be imported, since torchvision is missing, its
 file is loaded alone, and ``timm_loaded`` records this.
 """
 
@@ -199,8 +200,9 @@ def rows():
 
 def verdict(library, function, kernel, encoding, options):
     """The verdicts with angles in float64 and in float32, as a row of the table."""
-    strict = check_kernel(kernel, encoding, d=D, **options)
-    allowed = check_kernel(kernel, encoding, d=D, angles="float32", **options)
+    given = {"d": D, "negative": False, **options}
+    strict = check_kernel(kernel, encoding, angles="float64", **given)
+    allowed = check_kernel(kernel, encoding, **given)
     print(library, function, strict, "float32:", allowed, "", sep="\n")
     return {
         "library": library,

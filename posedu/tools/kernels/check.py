@@ -3,8 +3,9 @@
 ``check_kernel(kernel, "rope", layout="half")`` runs the kernel over the test cases
 (inputs with their right outputs) of :mod:`posedu.tools.kernels.oracle`, forward and
 backward. The fault of a wrong kernel is named by the mutant (a known fault, made in the
-reference) of :mod:`posedu.tools.kernels.mutants` that gives the kernel's outputs. From
-a command line: ``python -m posedu.tools.kernels.check package.module:function
+reference) of :mod:`posedu.tools.kernels.mutants` that gives the kernel's outputs, to
+the bound of the kernel's own precision; otherwise the verdict says where the first
+wrong number is. From a command line: ``posedu kernel package.module:function
 --encoding rope layout=half``.
 
 Arguments of a kernel:
@@ -18,19 +19,23 @@ Arguments of a kernel:
     for an encoding that acts inside attention. Tensors are ``[batch, heads, tokens,
     d]``, with fewer heads in ``k`` and ``v`` in one of the test cases. ``x=``, the
     layer's input, is given if the encoding needs it. The kernel returns attention's
-    output.
+    output. In a decoding step ``q`` has the last token alone, and ``positions`` are
+    those of all keys; a kernel may refuse this.
 ``kernel(x, positions, **parameters)``
     for an encoding that is a whole attention block. Input and output are ``[batch,
     tokens, d_model]``.
+``kernel(q, k, cos, sin)``
+    for RoPE on one or several axes, as ``apply_rotary_pos_emb`` of transformers:
+    parameters are named ``cos`` and ``sin``, ``[batch, tokens, d]``. It returns both
+    rotated tensors. ``kernel(x, cos, sin)`` returns one.
 
-Parameters have the names that they have in the reference, the NumPy implementation in
-float64. Positions are int64 (float64 if not whole), parameters float32 at least.
+A kernel without positions is tested where they are 0, 1, 2, … Parameters have the names
+that they have in the reference, the NumPy implementation in float64. Positions are
+int64 (float64 if not whole), parameters float32 at least.
 """
 
-import argparse
 import copy
 import importlib
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -43,7 +48,13 @@ from posedu._argument_types import check_types, short_repr
 from posedu._arguments import require_choice
 from posedu.catalog import CATALOG
 from posedu.crosscheck.common import DTYPES, roundoff, share_of_bound, to_numpy
+from posedu.tools.kernels.arguments import (
+    TableKernel,
+    table_kernels,
+    without_positions,
+)
 from posedu.tools.kernels.mutants import (
+    MENDS,
     MutatedCase,
     Outputs,
     coarsest,
@@ -51,17 +62,19 @@ from posedu.tools.kernels.mutants import (
     mutants,
 )
 from posedu.tools.kernels.oracle import (
+    SIZES,
     Arrays,
     Case,
     OracleError,
     Solution,
     as_dtype,
     cases_of,
-    parse_options,
+    options_in_words,
     variants,
 )
 
 TENSORS = ("torch", "numpy")
+MOST_LINES = 12  # of failures in a printed verdict
 
 
 @check_types
@@ -77,6 +90,8 @@ class Verdict:
         Names of the kernel's faults, empty if it is right.
     message
         The verdict in words.
+    mend
+        What to change in a wrong kernel, if its fault is known.
     failures
         A line for each test case and dtype in which an output or gradient is wrong: how
         far it is off, and at which positions and features an output is wrong.
@@ -85,40 +100,74 @@ class Verdict:
         out, dtypes that the kernel refuses, missing gradients.
     cases, dtypes
         The number of test cases that were compared in each dtype, and the dtypes.
+    seen, untried
+        The positions or distances that the compared test cases have; the test cases
+        that the kernel does not take.
+    angles
+        The dtype of angles, position times frequency, whose error bounds were applied.
+    ran
+        Whether the kernel could be run at all.
     """
 
     name: str
     options: dict[str, Any]
     faults: tuple[str, ...]
     message: str
+    mend: str = ""
     failures: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     cases: int = 0
     dtypes: tuple[str, ...] = ()
+    seen: str = ""
+    untried: tuple[str, ...] = ()
+    angles: str = "float64"
+    ran: bool = True
 
     @property
     def ok(self) -> bool:
         """True if no fault was found in the kernel."""
         return not self.faults
 
+    @property
+    def exit_status(self) -> int:
+        """Exit status of a command: 0 if right, 1 if wrong, 2 if not run at all."""
+        return 0 if self.ok else 1 if self.ran else 2
+
+    @property
+    def coverage(self) -> str:
+        """Line that says what was tried and what was not."""
+        if not self.seen:
+            return ""
+        if not self.untried:
+            return f"{self.seen} seen"
+        return f"{self.seen} seen; not tried: {'; '.join(self.untried)}"
+
     def __str__(self) -> str:
-        mark = "✓" if self.ok else "✗"
+        mark = "✓" if self.ok else "✗" if self.ran else "?"
         lines = [f"{mark} {CATALOG[self.name].title}: {self.message}"]
-        lines += [f"  {failure}" for failure in self.failures[:5]]
-        if len(self.failures) > 5:
-            lines.append(f"  … and {len(self.failures) - 5} more")
+        if self.mend:
+            lines.append(f"  To mend: {self.mend}")
+        options = {n: v for n, v in self.options.items() if n not in SIZES}
+        if self.failures and options:
+            lines.append(f"  Tested with {', '.join(options_in_words(options))}")
+        lines += [f"  {failure}" for failure in self.failures[:MOST_LINES]]
+        if len(self.failures) > MOST_LINES:
+            lines.append(f"  … and {len(self.failures) - MOST_LINES} more")
+        if self.coverage:
+            lines.append(f"  {self.coverage}")
         return "\n".join((*lines, *(f"  note: {r}" for r in self.remarks)))
 
 
 class KernelError(Exception):
     """Raised if a kernel fails, or returns an output or gradient that is not valid.
 
-    ``fault`` is the fault's name, such as ``"raises"``, ``"shape"`` or ``"dtype"``.
+    ``fault`` is the fault's name, such as ``"raises"``, ``"shape"`` or ``"dtype"``;
+    ``is_first`` says that no test case ran before.
     """
 
     def __init__(self, fault: str, message: str):
         super().__init__(message)
-        self.fault = fault
+        self.fault, self.is_first = fault, False
 
 
 @dataclass
@@ -129,7 +178,8 @@ class _Run:
     of its test ``cases``; ``gradients`` has for each the gradients by input, or
     ``None`` if the kernel has none. ``dtype`` is the dtype of the inputs, ``returned``
     the dtype of the kernel's outputs, ``None`` before the first call. ``remarks`` are
-    texts for the verdict.
+    texts for the verdict; ``untried`` are names of test cases that the kernel does not
+    take.
     """
 
     dtype: torch.dtype
@@ -138,6 +188,7 @@ class _Run:
     gradients: list[Arrays | None] = field(default_factory=list)
     returned: torch.dtype | None = None
     remarks: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
 
     def rounds_inside(self, angles: str) -> bool:
         """True if the kernel rounds cosines, sines or products as coarsely as outputs.
@@ -198,7 +249,8 @@ def check_kernel(
     tensors: str = "torch",
     dtypes: Sequence[torch.dtype | str] | None = None,
     device: str | torch.device = "cpu",
-    angles: str = "float64",
+    angles: str = "float32",
+    negative: bool = True,
     **options: Any,
 ) -> Verdict:
     """Run a kernel over the test cases of an encoding, and name its fault, if any.
@@ -224,8 +276,13 @@ def check_kernel(
         The device of the tensors. Default: the CPU.
     angles
         The coarsest allowed dtype of position times frequency, and of the values that
-        are computed from this product. By default the precision that float32 loses in
-        the product at position 10⁶ is a fault; ``"float32"`` allows this loss.
+        are computed from this product. Default: float32, as most kernels compute it;
+        the verdict says whether the kernel is as exact as with float64. ``"float64"``
+        makes a fault of the precision that float32 loses at position 10⁶.
+    negative
+        Whether positions below 0 are tested; a kernel with a table of rows by position
+        has none for them. A kernel that raises an error there is not wrong. Default:
+        true.
 
     Raises
     ------
@@ -252,16 +309,73 @@ def check_kernel(
     by_variant, refused = _cases(name, d, options)
     if not by_variant:
         raise OracleError(f"{name}: {refused}") from refused
-    runs, first = [], None
+    if not negative:
+        by_variant = [[c for c in own if c.positions.min() >= 0] for own in by_variant]
+    runs, errors = [], []
     for cases in by_variant:
-        try:
-            made = _runs(kernel, cases, wanted, tensors, device, dtypes is not None)
-            runs.append([_narrowed(run, angles) for run in made])
-        except KernelError as error:
-            first = first or error
-    if not runs:
+        found = []
+        for adapted, own, reasons in _adapted(kernel, cases):
+            given = own, wanted, tensors, device, dtypes is not None
+            try:
+                made = _runs(adapted, *given)
+                if _is_right(made, angles) and isinstance(adapted, TableKernel):
+                    made = _runs_on_keys(adapted, made, *given)
+            except KernelError as error:
+                errors.append(error)
+                continue
+            made = [_narrowed(run) for run in made]
+            for run in made:
+                run.untried[:0] = reasons
+            found.append(made)
+        right = [made for made in found if _is_right(made, angles)]
+        runs += (right or found)[:1]
+    if runs:
+        return _verdict_on(name, options, runs, angles)
+    first, ran = errors[0], not all(error.is_first for error in errors)
+    if ran:
         return _verdict(by_variant[0], (first.fault,), str(first))
-    return _verdict_on(name, options, runs, angles)
+    message = f"cannot run: {first}"
+    return _verdict(by_variant[0], (first.fault,), message, ran=False)
+
+
+def _is_right(runs: Sequence[_Run], angles: str) -> bool:
+    return not any(run.failing(angles) for run in runs)
+
+
+def _runs_on_keys(kernel: TableKernel, runs, cases, *given) -> list[_Run]:
+    """Return a kernel's results on keys, with a remark that its queries are right.
+
+    ``runs`` are the results on queries, and are returned if the kernel has no keys.
+    ``cases`` and ``given`` are the arguments of :func:`_runs`.
+    """
+    if kernel.vectors == 1:
+        return runs
+    found = _runs(replace(kernel, tests_keys=True), cases, *given)
+    for run in found:
+        run.remarks.append("queries and keys are tested; this is the result for keys")
+    return found
+
+
+def _adapted(kernel, cases):
+    """Yield a kernel as the test calls it, its test cases, and what is left out.
+
+    It is called in several ways if its parameters do not say how. If it takes no
+    positions, only those of ``cases`` are left in which tokens have positions 0, 1, 2,
+    … What is left out is said in words.
+    """
+    tables = table_kernels(kernel, cases[0])
+    for table in tables:
+        yield table, cases, []
+    if tables:
+        return
+    counting = [case for case in cases if case.counts_tokens]
+    without = without_positions(kernel, cases[0]) if counting else None
+    if without is None:
+        yield kernel, cases, []
+        return
+    left = [case.difficulty for case in cases if not case.counts_tokens]
+    reason = f"{', '.join(left)} (the kernel takes no positions)"
+    yield without, counting, [reason]
 
 
 def _cases(name: str, d: int | None, options: dict[str, Any]):
@@ -276,7 +390,11 @@ def _cases(name: str, d: int | None, options: dict[str, Any]):
 
 def _verdict(tried: Sequence[Case], faults, message, **more: Any) -> Verdict:
     first = tried[0]
-    return Verdict(first.name, dict(first.options), tuple(faults), message, **more)
+    options = {
+        n: v.tolist() if isinstance(v, np.ndarray) else v
+        for n, v in first.options.items()
+    }
+    return Verdict(first.name, options, tuple(faults), message, **more)
 
 
 def _runs(kernel, cases, wanted, tensors, device, all_asked):
@@ -289,12 +407,13 @@ def _runs(kernel, cases, wanted, tensors, device, all_asked):
     """
     runs, remarks, first = [], [], None
     for dtype in wanted:
-        run = _Run(dtype, cases)
+        run = _Run(dtype, [])
         label = str(dtype).removeprefix("torch.")
         try:
             for case in cases:
-                _run(kernel, case, run, tensors, device)
+                _run_if_taken(kernel, case, run, tensors, device)
         except KernelError as error:
+            error.is_first = error.fault == "raises" and not run.outs and not runs
             if error.fault != "raises" or all_asked:
                 raise
             first = first or error
@@ -313,22 +432,42 @@ def _runs(kernel, cases, wanted, tensors, device, all_asked):
     return runs
 
 
-def _narrowed(run: _Run, angles: str) -> _Run:
+def _narrowed(run: _Run) -> _Run:
     """Return ``run``, with float32's bounds if the kernel computes float64 in float32.
 
     ``run`` holds the kernel's results in one dtype. It is returned unchanged unless the
-    dtype is float64, float64's bounds fail and float32's hold. ``angles`` is the
-    coarsest allowed dtype of position times frequency.
+    dtype is float64, float64's bounds fail and float32's hold, with exact angles.
     """
     narrow = replace(run, returned=torch.float32)
-    if run.bounding != torch.float64 or not run.failing(angles):
+    if run.bounding != torch.float64 or not run.failing("float64"):
         return run
-    if narrow.failing(angles):
+    if narrow.failing("float64"):
         return run
     narrow.remarks.append(
         "for inputs of float64 the kernel computes in float32, except for angles"
     )
     return narrow
+
+
+def _run_if_taken(kernel, case: Case, run: _Run, tensors: str, device) -> None:
+    """Run the kernel on a test case, which is left out if it is refused and may be.
+
+    A kernel may refuse a decoding step, one query against many keys: it raises, or
+    returns another shape. It may raise at negative positions. The arguments are those
+    of :func:`_run`.
+    """
+    try:
+        _run(kernel, case, run, tensors, device)
+    except KernelError as error:
+        is_refused = case.is_decoding and error.fault in ("raises", "shape")
+        if case.positions.min() < 0 and error.fault == "raises":
+            is_refused = bool(run.outs)
+        if not is_refused:
+            raise
+        why = {"raises": "it raises an error", "shape": "it returns another shape"}
+        run.untried.append(f"{case.difficulty} ({why[error.fault]})")
+    else:
+        run.cases.append(case)
 
 
 def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
@@ -338,6 +477,8 @@ def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
     ``device`` is the device of the inputs. KernelError is raised for a result that is
     not valid, or if the kernel changes its arguments.
     """
+    if isinstance(kernel, TableKernel):
+        kernel = kernel.at(case)
     as_given = _as_torch if tensors == "torch" else _as_numpy
     positional, named = as_given(case, run.dtype, device)
     before = copy.deepcopy((positional, named))
@@ -346,21 +487,26 @@ def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
     array = _validated(out, case, tensors)
     if not _same(before, (positional, named)):
         raise KernelError("in place", f"it changes its arguments ({case.id})")
+    is_forward_only = tensors == "numpy" or not case.gradients
+    gradients = None if is_forward_only else _gradients(kernel, case, *before)
     run.outs.append(array)
-    if tensors == "numpy":
-        run.returned = getattr(torch, out.dtype.name)
-        run.gradients.append(None)
-        return
-    run.returned = out.dtype
-    positional, named = before
+    run.gradients.append(gradients)
+    run.returned = getattr(torch, str(out.dtype).removeprefix("torch."))
+
+
+def _gradients(kernel, case: Case, positional, named) -> Arrays | None:
+    """Return a kernel's gradients to the inputs of a test case, or ``None``.
+
+    ``positional`` and ``named`` are the kernel's arguments. KernelError is raised for
+    gradients that are not valid.
+    """
     leaves = {}
     for label in case.inputs:
         holder, key = _where(label, case, positional, named)
         leaves[label] = holder[key].requires_grad_()
     out = _called(kernel, case, positional, named)
     if not isinstance(out, torch.Tensor) or not out.requires_grad:
-        run.gradients.append(None)
-        return
+        return None
     upstream = torch.tensor(case.upstream, dtype=out.dtype, device=out.device)
     try:
         slopes = torch.autograd.grad(
@@ -376,7 +522,7 @@ def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
     gradients = dict(zip(leaves, map(to_numpy, slopes), strict=True))
     if not all(np.isfinite(g).all() for g in gradients.values()):
         raise KernelError("gradient", f"its gradient is not finite ({case.id})")
-    run.gradients.append(gradients)
+    return gradients
 
 
 def _positional_inputs(case: Case) -> list[str]:
@@ -494,30 +640,66 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
     that the caller gave, and ``angles`` is the coarsest allowed dtype of position times
     frequency.
     """
-    for of_variant in runs:
-        if not any(run.failing(angles) for run in of_variant):
-            return _right(name, options, runs, of_variant, angles)
+    precisions = [str(t).removeprefix("torch.") for t in DTYPES]
+    has_angles = CATALOG[name].kind == "features"
+    allowed = precisions[: precisions.index(angles) + 1] if has_angles else ["float64"]
+    for precision in allowed:
+        if of_variant := _within(runs, precision):
+            return _right(name, options, runs, of_variant, precision, allowed[-1])
+    is_strict = has_angles and angles == "float64"
+    if is_strict and (of_variant := _within(runs, "float32")):
+        return _imprecise(of_variant, "float32", angles)
+    angles = allowed[-1]
     failing = [next(r for r in of if r.failing(angles)) for of in runs]
     finest = [Outputs(run.cases, run.outs, run.bounding) for run in failing]
-    coarser = [str(t).removeprefix("torch.") for t in DTYPES]
-    coarser = coarser[coarser.index(angles) + 1 :]
-    if CATALOG[name].kind != "features":
-        coarser = []
-    if "float32" in coarser and (of_variant := _within(runs, "float32")):
-        return _imprecise(of_variant, "float32", angles)
-    found = explain(finest, (angles, *coarser))
-    nearest = min(runs, key=lambda of_variant: _badness(of_variant, angles))
+    found = explain(finest, precisions[:2])
     if found is None:
-        if "bfloat16" in coarser and (of_variant := _within(runs, "bfloat16")):
-            return _imprecise(of_variant, "bfloat16", angles)
-        message = "wrong, and no known mutant or pair of mutants explains it"
+        nearest = min(runs, key=lambda of_variant: _badness(of_variant, angles))
+        message = (
+            f"wrong: {_first_difference(nearest, angles)}; no known mutant or pair of "
+            "mutants gives these outputs"
+        )
         return _wrong(nearest, ("unknown",), message, angles)
-    of_variant = next(r for r in runs if r[0].cases[0] is found.case)
+    of_variant = next(
+        r for r, run in zip(runs, failing, strict=True) if run.cases[0] is found.case
+    )
     faults, message = found.names, f"wrong: {found.description}"
-    if found.angles != angles:
+    if has_angles and found.angles not in allowed:
         faults = (*faults, "precision")
         message += f"; also, its angles are {found.angles}"
     return _wrong(of_variant, faults, message, angles)
+
+
+def _first_difference(of_variant: Sequence[_Run], angles: str) -> str:
+    """Describe the first wrong number of a kernel, and what is right there.
+
+    ``of_variant`` holds the kernel's results in each dtype, ``angles`` is the coarsest
+    allowed dtype of position times frequency.
+    """
+    run = next(run for run in of_variant if run.failing(angles))
+    case, out, used = run.failing(angles)[0]
+    wrong = used > 1
+    tokens = np.flatnonzero(wrong.any((0, *range(1, wrong.ndim - 2), wrong.ndim - 1)))
+    at_token = np.zeros_like(wrong)
+    at_token[..., tokens[0], :] = wrong[..., tokens[0], :]
+    place = tuple(int(n) for n in np.argwhere(at_token)[0])
+    row, head = place[0], f", head {place[1]}" if wrong.ndim == 4 else ""
+    at = _positions(case, wrong)[row, place[-2]]
+    gives, right = _numbers(out[place], case.expected[place])
+    label = str(run.dtype).removeprefix("torch.")
+    return (
+        f"differs, first at position {_number(at)}{head}, feature {place[-1]} of "
+        f"“{case.difficulty}” in {label}: it gives {gives}, right is {right}"
+    )
+
+
+def _numbers(left: float, right: float) -> tuple[str, str]:
+    """Format two numbers with as few digits, from 4 on, as show their difference."""
+    for digits in range(4, 18):
+        texts = f"{left:.{digits}g}", f"{right:.{digits}g}"
+        if len({*texts}) > 1:
+            break
+    return texts
 
 
 def _within(runs, precision: str) -> list[_Run] | None:
@@ -528,8 +710,7 @@ def _within(runs, precision: str) -> list[_Run] | None:
     each dtype; one of these lists is returned, or ``None`` if no configuration is
     right.
     """
-    fits = (r for r in runs if not any(run.failing(precision) for run in r))
-    return next(fits, None)
+    return next((r for r in runs if _is_right(r, precision)), None)
 
 
 def _imprecise(of_variant, precision: str, angles: str) -> Verdict:
@@ -551,20 +732,54 @@ def _badness(of_variant: Sequence[_Run], angles: str) -> float:
 def _more(of_variant: Sequence[_Run], found: Iterable[str] = ()) -> dict[str, Any]:
     remarks = [*(text for run in of_variant for text in run.remarks), *found]
     dtypes = tuple(str(run.dtype).removeprefix("torch.") for run in of_variant)
-    return dict(remarks=tuple(remarks), cases=len(of_variant[0].cases), dtypes=dtypes)
+    cases = of_variant[0].cases
+    return dict(
+        remarks=tuple(dict.fromkeys(remarks)),
+        cases=len(cases),
+        dtypes=dtypes,
+        seen=_seen(cases),
+        untried=tuple(dict.fromkeys(t for run in of_variant for t in run.untried)),
+    )
 
 
-def _right(name, options, runs, of_variant, angles) -> Verdict:
+def _seen(cases: Sequence[Case]) -> str:
+    """Describe the positions of test cases, or the distances of queries and keys."""
+    if any(isinstance(case.solution, Solution) for case in cases):
+        what, found = "positions", [case.positions for case in cases]
+    elif any(case.positions.ndim > 2 for case in cases):
+        return ""
+    else:
+        what, found = "distances", [_distances(case) for case in cases]
+    low, high = min(n.min() for n in found), max(n.max() for n in found)
+    return f"{what} {_grouped(low)} to {_grouped(high)}"
+
+
+def _distances(case: Case) -> np.ndarray:
+    """Return query position minus key position of all pairs of a test case."""
+    at = case.positions
+    far = at[:, :, None] - at[:, None, :]
+    n = at.shape[1]
+    causal = case.causal or "q" not in case.inputs
+    visible = np.tril(np.ones((n, n), dtype=bool)) if causal else np.ones((n, n), bool)
+    return far[:, -1:] if case.is_decoding else far[:, visible]
+
+
+def _grouped(n: float) -> str:
+    return f"{n:,.6g}".replace("-", "−") if n % 1 else f"{int(n):,}".replace("-", "−")
+
+
+def _right(name, options, runs, of_variant, precision, angles) -> Verdict:
     """Return the verdict on a kernel whose outputs are right in one configuration.
 
     ``of_variant`` holds the kernel's results for this configuration (set of options) in
     each dtype. ``runs`` holds the results for all configurations, and shows which
     options were found out: those that the caller's ``options`` for the encoding
-    ``name`` lack. ``angles`` is the coarsest allowed dtype of position times frequency.
-    If a gradient is wrong, the verdict says so.
+    ``name`` lack. ``precision`` is the dtype of position times frequency with which the
+    outputs are right, ``angles`` the coarsest allowed one. If a gradient is wrong, the
+    verdict says so.
     """
     cases = of_variant[0].cases
-    own = {n: v for n, v in cases[0].options.items() if n not in options}
+    own = {n: v for n, v in cases[0].options.items() if n not in {*options, *SIZES}}
     differ = {
         n: v
         for n, v in own.items()
@@ -575,13 +790,13 @@ def _right(name, options, runs, of_variant, angles) -> Verdict:
         found = ", ".join(f"{n}={v!r}" for n, v in differ.items())
         remarks.append(f"options not given, found to be: {found}")
     for run in of_variant:
-        if run.rounds_inside(angles):
+        if run.rounds_inside(precision):
             label = str(run.bounding).removeprefix("torch.")
             text = (
                 f"cosines, sines or products are rounded to {label} inside the kernel"
             )
             remarks.append(text)
-    more = _more(of_variant, remarks)
+    more = _more(of_variant, remarks) | {"angles": precision}
     for run in of_variant:
         failing = run.failing_backward(angles)
         if failing:
@@ -589,13 +804,17 @@ def _right(name, options, runs, of_variant, angles) -> Verdict:
             message = f"its output is right, its gradient is wrong{known}"
             label = str(run.dtype).removeprefix("torch.")
             failures = tuple(
-                f"{case.id}, {label}: the gradient is off by {used:.2g} times its bound"
+                f"{case.difficulty}, {label}: the gradient is off by {used:.2g} times "
+                "its bound"
                 for case, _, used in failing
             )
-            return _verdict(cases, ("gradient",), message, failures=failures, **more)
+            more |= {"failures": failures, "mend": MENDS["gradient"]}
+            return _verdict(cases, ("gradient",), message, **more)
     back = any(run.gradients[0] is not None for run in of_variant)
     what = "outputs and gradients" if back else "outputs"
     message = f"right: {what} of {len(cases)} cases in {', '.join(more['dtypes'])}"
+    if precision != "float64":
+        message += f", with angles in {precision}"
     return _verdict(cases, (), message, **more)
 
 
@@ -633,17 +852,31 @@ def _is_gradient(case: Case, given: Arrays, mutant, run: _Run) -> bool:
 
 
 def _wrong(of_variant, faults, message, angles) -> Verdict:
-    failures = []
+    """Return the verdict on a wrong kernel, with a line for each wrong test case.
+
+    ``of_variant`` holds the kernel's results in each dtype for the configuration that
+    comes nearest, ``angles`` is the coarsest allowed dtype of position times frequency.
+    A test case has a line for the finest dtype in which it is wrong.
+    """
+    failures = {}
     for run in of_variant:
         label = str(run.dtype).removeprefix("torch.")
         for case, out, used in run.failing(angles):
             worst = np.unravel_index(np.argmax(used), used.shape)
             off = abs(out[worst] - case.expected[worst])
             at = _place(used > 1, case)
-            failures.append(f"{case.id}, {label}: off by up to {off:.2g} at {at}")
-    more = _more(of_variant)
+            text = f"{case.difficulty}, {label}: off by up to {off:.2g} at {at}"
+            failures.setdefault(case.difficulty, text)
+    more = _more(of_variant) | {"angles": angles}
+    more["mend"] = " ".join(MENDS[name] for name in faults if name in MENDS)
+    failing = tuple(failures.values())
     cases = of_variant[0].cases
-    return _verdict(cases, faults, message, failures=tuple(failures), **more)
+    return _verdict(cases, faults, message, failures=failing, **more)
+
+
+def _positions(case: Case, out: np.ndarray) -> np.ndarray:
+    """Return the positions of the tokens in an output: in a decoding step, the last."""
+    return case.positions[:, -out.shape[-2] :]
 
 
 def _place(wrong: np.ndarray, case: Case) -> str:
@@ -654,7 +887,7 @@ def _place(wrong: np.ndarray, case: Case) -> str:
     """
     where = np.nonzero(wrong)
     of_tokens = {(b, t) for b, t in zip(where[0], where[-2], strict=True)}
-    at = [case.positions[b, t] for b, t in sorted(of_tokens)]
+    at = [_positions(case, wrong)[b, t] for b, t in sorted(of_tokens)]
     seen = list(dict.fromkeys(_number(p) for p in at))
     names = f"positions {_listed(seen)}" if len(seen) > 1 else f"position {seen[0]}"
     columns = _ranges(np.unique(where[-1]), wrong.shape[-1])
@@ -667,7 +900,8 @@ def _place(wrong: np.ndarray, case: Case) -> str:
 def _number(position: np.ndarray) -> str:
     if np.ndim(position):
         return f"({', '.join(_number(p) for p in position)})"
-    return f"{position:g}" if abs(position) < 1e5 else f"{float(position):.0f}"
+    text = f"{position:g}" if abs(position) < 1e5 else f"{float(position):.0f}"
+    return text.replace("-", "−")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -687,7 +921,7 @@ def _ranges(numbers: np.ndarray, whole: int | None) -> str:
     return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts)
 
 
-def _imported(given: str) -> Callable[..., Any]:
+def import_kernel(given: str) -> Callable[..., Any]:
     """Import the function that ``given`` names as ``module:function``.
 
     Raises
@@ -708,64 +942,3 @@ def _imported(given: str) -> Callable[..., Any]:
     if not callable(found):
         raise OracleError(f"{given} must be a function, got {short_repr(found)}")
     return found
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict on a kernel: return 0 if right, 1 if wrong, 2 on an error.
-
-    ``arguments`` are the command's, by default those of the command line.
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m posedu.tools.kernels.check",
-        description="Test whether a kernel computes an encoding, and name its fault if "
-        "it does not.",
-        epilog="Exit status: 0 if the kernel is right, 1 if it is wrong, 2 if it "
-        "cannot be tested.",
-    )
-    parser.add_argument(
-        "kernel", help="MODULE:FUNCTION; see posedu.tools.kernels.check for arguments"
-    )
-    parser.add_argument(
-        "options",
-        nargs="*",
-        help="options of the encoding, NAME=VALUE, such as layout=half",
-    )
-    parser.add_argument(
-        "--encoding", default="rope", help="name in posedu.catalog (default: rope)"
-    )
-    parser.add_argument("--d", type=int, help="head dimension")
-    parser.add_argument(
-        "--tensors",
-        default="torch",
-        help="type that the kernel takes and returns: torch (default) or numpy",
-    )
-    parser.add_argument(
-        "--dtypes",
-        nargs="+",
-        help="dtypes to test, of float64, float32 and bfloat16 (default: all that the "
-        "kernel takes)",
-    )
-    parser.add_argument("--device", default="cpu", help="default: cpu")
-    parser.add_argument(
-        "--angles",
-        default="float64",
-        help="coarsest allowed dtype of angles: float64 (default), float32, bfloat16",
-    )
-    given = parser.parse_intermixed_args(arguments)
-    try:
-        torch.empty(0, device=given.device)
-        own = {n: getattr(given, n) for n in ("d", "tensors", "dtypes", "device")}
-        options = parse_options(given.options, (*own, "angles", "name", "kernel"))
-        kernel = _imported(given.kernel)
-        verdict = check_kernel(
-            kernel, given.encoding, angles=given.angles, **own, **options
-        )
-    except (OracleError, RuntimeError, AssertionError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(verdict)
-    return 0 if verdict.ok else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

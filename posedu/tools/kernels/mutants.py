@@ -2,7 +2,9 @@
 
 A :class:`Mutant` makes a wrong reference from the right one. :func:`mutants` lists the
 mutants of an encoding, and :func:`explain` finds the mutant, or the two mutants, that
-give a kernel's outputs.
+give a kernel's outputs. They must give every output to the bound of the kernel's own
+precision: a coarser bound would agree with faults that are none. Coarse precision is a
+mutant as well, and rounds what the kernel rounds.
 """
 
 import math
@@ -16,16 +18,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import least_squares
 
 from posedu._argument_types import check_types
 from posedu._arguments import LAYOUTS
 from posedu.catalog import CATALOG, EncodingRecord
 from posedu.crosscheck import attention_hooks
 from posedu.crosscheck.common import roundoff
-from posedu.numpy.attention import Hooks
+from posedu.numpy.attention import Hooks, Tokens
+from posedu.numpy.bias.t5 import t5_buckets
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import pairs
+from posedu.tools.kernels import distances
 from posedu.tools.kernels.oracle import Case, Solution
 
 Array = np.ndarray
@@ -39,12 +42,14 @@ class Reference:
 
     ``implementation`` is the function, ``options`` are its keywords. ``positions`` maps
     the given positions and the shape of the features to the positions that are used; by
-    default they are used as given.
+    default they are used as given. ``is_decoding`` says that the last token alone is a
+    query.
     """
 
     implementation: Change
     options: Mapping[str, Any]
     positions: Callable[[Array, tuple[int, ...]], Array] = lambda at, shape: at
+    is_decoding: bool = False
 
     def with_options(self, **options: Any) -> "Reference":
         """Return a copy of the reference with the given options (keywords) replaced."""
@@ -86,13 +91,15 @@ class Mutant:
 
     ``change`` makes the wrong reference from the right one. If ``start`` is not empty,
     ``change`` takes a number as well, which is fitted to a kernel's outputs, beginning
-    at the values of ``start``.
+    at the values of ``start``. A mutant that shows in few test cases is ``alone``: it
+    is tried together with a wrong option, not with other mutants.
     """
 
     name: str
     description: str
     change: Callable[..., Reference]
     start: tuple[float, ...] = ()
+    alone: bool = False
 
 
 _BASES = tuple(np.geomspace(1.5, 1e9, 60))
@@ -121,10 +128,11 @@ def _head_numbers(at: Array, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(heads, (*shape[:3], *at.shape[2:]))
 
 
-def _of_positions(axes: int | None) -> Iterator[Mutant]:
+def _of_positions(axes: int | None, has_rows: bool) -> Iterator[Mutant]:
     """Yield mutants (known faults) that use wrong positions, such as negated ones.
 
     ``axes`` is the number of coordinates of a position, ``None`` for plain numbers.
+    ``has_rows`` says that positions are rows of a small table.
     """
     yield Mutant("sign", "each position is negated", _at(lambda at: -at))
     yield Mutant("off by one", "each position is one too large", _at(lambda at: at + 1))
@@ -157,7 +165,22 @@ def _of_positions(axes: int | None) -> Iterator[Mutant]:
         name = str(dtype).removeprefix("torch.")
         text = f"positions are rounded to {name}"
         yield Mutant("precision of positions", text, _at(_as_torch(dtype)))
-    for order in permutations(range(axes or 1)):
+    yield Mutant(
+        "position 0",
+        "position 0 is taken as 1",
+        _at(lambda at: at + (at == 0)),
+        alone=True,
+    )
+    yield Mutant(
+        "packing",
+        "positions of a row never fall: each is at least the one before",
+        _at(lambda at: np.maximum.accumulate(at, axis=1)),
+        alone=True,
+    )
+    if not has_rows:
+        yield from _of_ranges(axes)
+    orders = permutations(range(axes or 1)) if (axes or 1) <= 4 else _swaps(axes or 1)
+    for order in orders:
         if order != (*range(axes or 1),):
             text = f"coordinates are in the order {', '.join(map(str, order))}"
             take = partial(np.take, indices=order, axis=-1)
@@ -166,6 +189,42 @@ def _of_positions(axes: int | None) -> Iterator[Mutant]:
         text = f"coordinate {axis} is used for all coordinates"
         take = partial(np.take, indices=[axis] * (axes or 1), axis=-1)
         yield Mutant("axis order", text, _at(take))
+
+
+def _swaps(axes: int) -> Iterator[tuple[int, ...]]:
+    """Yield the orders of ``axes`` coordinates in which two are exchanged."""
+    for one, other in combinations(range(axes), 2):
+        order = [*range(axes)]
+        order[one], order[other] = other, one
+        yield tuple(order)
+
+
+_LIMITS = (2048, 4096, 8192, 32768, 65536, 131072, 524288)
+
+
+def _of_ranges(axes: int | None) -> Iterator[Mutant]:
+    """Yield mutants (known faults) that are wrong at far or negative positions only.
+
+    ``axes`` is the number of coordinates of a position, ``None`` for plain numbers.
+    """
+    for limit in _LIMITS:
+        text = f"positions from {limit:,} on are taken as {limit - 1:,}"
+        clipped = _at(partial(np.minimum, limit - 1))
+        yield Mutant("position limit", text, clipped, alone=True)
+    for bits in (15, 16):
+        text = f"positions are taken modulo {2**bits:,}"
+        wrapped = _at(lambda at, bits=bits: at % 2**bits)
+        yield Mutant("position limit", text, wrapped, alone=True)
+    signs = [
+        ("taken as 0", lambda at: np.maximum(at, 0)),
+        ("used without their sign", np.abs),
+    ]
+    if axes is None:  # With several axes the reference has no such angles.
+        unsigned = "taken as unsigned 32-bit integers"
+        signs.append((unsigned, lambda at: at % 2**32))
+    for text, change in signs:
+        text = f"negative positions are {text}"
+        yield Mutant("negative positions", text, _at(change), alone=True)
 
 
 def _of_options(
@@ -306,6 +365,7 @@ def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
         return
     layout = options["layout"]
     other = _other_layout(layout)
+    yield from _of_precision(_rounded_rotation)
     for name, text, combine in (
         (
             "tables",
@@ -325,6 +385,151 @@ def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
         yield Mutant(name, text, lambda r, change=change: r.with_implementation(change))
 
 
+def _rotation_of(
+    implementation: Change, x: Array, axes: int | None, options: Mapping[str, Any]
+) -> tuple[Array, Array, Array]:
+    """Return the partner of each feature in its pair, its frequencies and its factor.
+
+    ``implementation`` is a reference that rotates pairs of features, ``x`` features and
+    ``axes`` the number of coordinates of a position. The frequencies ``[d, axes]`` are
+    angles by which a feature is rotated towards its partner, at the unit positions.
+
+    Raises
+    ------
+    ValueError
+        The reference rotates by other angles at other positions.
+    """
+    d = x.shape[-1]
+    steps = np.eye(d)[:, None]
+
+    def images(at: Array) -> Array:
+        found = implementation(steps, at[None] if axes else at, **options)
+        return found[:, 0]
+
+    factor = np.diagonal(images(np.zeros(axes or 1)))
+    turned = np.stack([images(unit) for unit in np.eye(axes or 1)])
+    off = np.abs(turned).sum(0) * (1 - np.eye(d))
+    partner = np.where(off.any(1), off.argmax(1), np.arange(d))
+    rows = np.arange(d)
+    sines = np.where(partner != rows, turned[:, rows, partner], 0.0)
+    omega = np.arctan2(sines, turned[:, rows, rows]).T
+    probe = np.linspace(0.25, 1.75, axes or 1)
+    angle = omega @ probe
+    right = np.diag(factor * np.cos(angle))
+    right[rows, partner] += factor * np.sin(angle)
+    if not np.allclose(images(probe), right, rtol=0, atol=1e-9):
+        raise ValueError("the reference is no rotation by position times frequency")
+    return partner, omega, factor
+
+
+def _rounded_rotation(
+    rounding: Mapping[str, Callable[[Array], Array]],
+    implementation: Change,
+    x: Array,
+    at: Array,
+    **options: Any,
+) -> Array:
+    """Rotate ``x`` at positions ``at`` with rounded intermediate results.
+
+    ``rounding`` has a function for some of ``"positions"``, ``"frequencies"``,
+    ``"angles"`` (their products) and ``"tables"`` (cosines and sines).
+    ``implementation`` is the right rotation.
+    """
+    axes = at.shape[1] if at.ndim == 2 else None
+    partner, omega, factor = _rotation_of(implementation, x, axes, options)
+    points = at if axes else at[:, None]
+    cos, sin = _rounded_tables(rounding, points, omega)
+    y = factor * x * cos
+    y[..., partner] += np.where(
+        partner != np.arange(len(partner)), factor * x * sin, 0.0
+    )
+    return y
+
+
+def _rounded_tables(rounding, points: Array, omega: Array) -> tuple[Array, Array]:
+    """Return cosines and sines of ``points @ omega.T``, rounded by ``rounding``."""
+
+    def rounded(name: str, value: Array) -> Array:
+        return rounding[name](value) if name in rounding else value
+
+    omega = rounded("frequencies", omega)
+    angle = rounded("angles", rounded("positions", points) @ omega.T)
+    return rounded("tables", np.cos(angle)), rounded("tables", np.sin(angle))
+
+
+def _rounded_sinusoids(
+    rounding: Mapping[str, Callable[[Array], Array]],
+    implementation: Change,
+    x: Array,
+    at: Array,
+    **options: Any,
+) -> Array:
+    """Add sines and cosines to ``x``, with rounded intermediate results.
+
+    ``rounding`` is that of :func:`_rounded_rotation`; ``implementation`` is the right
+    encoding.
+    """
+    a, b = pairs(x.shape[-1], layout=options["layout"])
+    unit = implementation(np.zeros((1, x.shape[-1])), np.ones(1), **options)[0]
+    omega = np.arctan2(unit[a], unit[b])[:, None]
+    y = x.copy()
+    cos, sin = _rounded_tables(rounding, at[:, None], omega)
+    y[..., a], y[..., b] = x[..., a] + sin, x[..., b] + cos
+    return y
+
+
+def _of_precision(implementation: Callable[..., Array]) -> Iterator[Mutant]:
+    """Yield mutants (known faults) whose frequencies, angles or tables are rounded.
+
+    ``implementation`` takes a mapping of roundings, the right reference, features and
+    positions.
+    """
+
+    def mutant(name: str, text: str, *what: str, dtype: torch.dtype) -> Mutant:
+        rounding = dict.fromkeys(what, _as_torch(dtype))
+        change = partial(partial, implementation, rounding)
+        return Mutant(name, text, lambda r: r.with_implementation(change), alone=True)
+
+    bfloat16, float16 = torch.bfloat16, torch.float16
+    names = {bfloat16: "bfloat16", float16: "float16"}
+    for dtype, label in names.items():
+        yield mutant(
+            "precision of frequencies",
+            f"frequencies (inv_freq) are rounded to {label}",
+            "frequencies",
+            dtype=dtype,
+        )
+        yield mutant(
+            "precision of tables",
+            f"cosines and sines are rounded to {label}",
+            "tables",
+            dtype=dtype,
+        )
+    for text, *what in (
+        ("angles, position times frequency, are rounded to bfloat16", "angles"),
+        (
+            "positions, frequencies and angles are bfloat16",
+            *("positions", "frequencies", "angles"),
+        ),
+        (
+            "positions, frequencies, angles, cosines and sines are bfloat16",
+            *("positions", "frequencies", "angles", "tables"),
+        ),
+        (
+            "positions and frequencies are bfloat16",
+            *("positions", "frequencies"),
+        ),
+    ):
+        yield mutant("precision of angles", text, *what, dtype=bfloat16)
+
+
+def _computed_in_bfloat16(r: int, base: float) -> Iterator[Array]:
+    """Yield frequencies of ``r`` features as two usual formulas give in bfloat16."""
+    steps = torch.arange(0, r, 2, dtype=torch.bfloat16) / r
+    for omega in (base**-steps, 1 / base**steps):
+        yield omega.double().numpy()
+
+
 def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
     """Yield known faults (mutants) of RoPE's frequencies and its number of features.
 
@@ -334,6 +539,12 @@ def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
     changed = Reference.with_options
     if options.get("frequencies") is not None:
         right = np.asarray(options["frequencies"], dtype=float)
+        if 0 < (kept := np.count_nonzero(right)) < len(right):
+            text = (
+                f"only the first {2 * kept} features are rotated, paired by themselves"
+            )
+            leading = {"frequencies": right[:kept], "rotary_dim": None}
+            yield Mutant("rotary_dim", text, partial(changed, **leading))
         plain = {"frequencies": None, "rotary_dim": 2 * len(right)}
         yield Mutant(
             "frequencies",
@@ -362,6 +573,20 @@ def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
     }
     for text, omega in own.items():
         yield Mutant("frequencies", text, partial(changed, frequencies=omega))
+    for omega in _computed_in_bfloat16(r, base):
+        text = "frequencies (inv_freq) are computed in bfloat16"
+        change = partial(changed, frequencies=omega)
+        yield Mutant("precision of frequencies", text, change)
+    for width in dict.fromkeys((r, d // 2, d // 4)):
+        if width < d and width and width % 2 == 0:
+            omega = frequencies(d, base=base)
+            omega[width // 2 :] = 0
+            yield Mutant(
+                "rotary_dim",
+                f"{width // 2} of the {d // 2} pairs of all {d} features are rotated "
+                "(rope_type proportional)",
+                partial(changed, frequencies=omega, rotary_dim=None),
+            )
     if r < d:
         omega = frequencies(d, base=base)[: r // 2]
         yield Mutant(
@@ -429,6 +654,8 @@ def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
             return y
 
         yield Mutant("members", "sines and cosines are exchanged", _summed(exchanged))
+    if options.get("layout") in LAYOUTS and "spacing" in options:
+        yield from _of_precision(_rounded_sinusoids)
 
 
 def _on_bias(change: Change) -> Callable[[Reference], Reference]:
@@ -490,11 +717,246 @@ def _masked_by_positions(hooks: Hooks) -> Hooks:
     return replace(hooks, weigh=weights)
 
 
-def _of_hooks(axes: int | None) -> Iterator[Mutant]:
-    """Yield mutants (known faults) of an encoding that acts inside attention.
+def _hooks_of(case: Case) -> Hooks:
+    """Return the reference's hooks, by which an encoding acts on attention."""
+    implementation = CATALOG[case.name].implementation("numpy")
+    return implementation(**case.options, **case.parameters)
 
-    ``axes`` is the number of coordinates of a position, ``None`` for plain numbers.
+
+def _at_distances(change: Callable[[Array], Array], hooks: Hooks) -> Hooks:
+    """Return ``hooks`` for which every distance is changed by ``change``.
+
+    A distance is query position minus key position; hooks are the functions by which an
+    encoding acts on attention.
     """
+    given = hooks.logits
+
+    def changed(tokens: Tokens) -> Tokens:
+        return distances.with_distances(tokens, change)
+
+    return replace(
+        hooks,
+        bias=lambda tokens: hooks.bias(changed(tokens)),
+        logits=given and (lambda tokens: given(changed(tokens))),
+        mix=lambda weights, v, tokens: hooks.mix(weights, v, changed(tokens)),
+    )
+
+
+def _of_distances(case: Case) -> Iterator[Mutant]:
+    """Yield mutants (known faults) that are wrong at some distances only.
+
+    Those that change no logit of the encoding of ``case`` are left out.
+    """
+    made, hooks = case.solution, _hooks_of(case)
+    largest = distances.largest_distance(CATALOG[case.name])
+    line = np.array(distances.distances(made, largest))
+    sides = line, (-line[:3] if case.causal else -line)
+
+    def logits(hooks: Hooks) -> Array:
+        return np.hstack([distances.logits_at(made, hooks, side) for side in sides])
+
+    right = logits(hooks)
+    changes = [
+        *_of_t5_buckets(case),
+        *(
+            (
+                "distance limit",
+                f"distances beyond {limit:,} are taken as {limit:,}",
+                partial(_clipped, limit=limit),
+            )
+            for limit in _FARTHEST
+        ),
+        *(
+            (
+                "distance limit",
+                f"distances are taken modulo {2**bits:,}",
+                lambda at, bits=bits: np.sign(at) * (np.abs(at) % 2**bits),
+            )
+            for bits in (8, 15, 16)
+        ),
+        (
+            "precision of distances",
+            "distances are rounded to bfloat16",
+            _as_torch(torch.bfloat16),
+        ),
+        ("distance 0", "distance 0 is taken as 1", lambda at: at + (at == 0)),
+        ("later keys", "a later key is taken to be at distance 0", _not_negative),
+        ("later keys", "a later key has the bias of an earlier one", np.abs),
+    ]
+    for name, text, change in changes:
+        changed = partial(_at_distances, change)
+        if (logits(changed(hooks)) != right).any():
+            on_hooks = partial(Reference.with_hooks, change=changed)
+            yield Mutant(name, text, on_hooks, alone=True)
+
+
+_FARTHEST = (
+    *(4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 511, 512, 1023, 1024),
+    *(2047, 2048, 4095, 4096, 8191, 8192, 32767, 65504, 65535),
+)
+
+
+def _not_negative(at: Array) -> Array:
+    return np.maximum(at, 0)
+
+
+def _clipped(at: Array, limit: int) -> Array:
+    return np.clip(at, -limit, limit)
+
+
+def _of_t5_buckets(
+    case: Case,
+) -> Iterator[tuple[str, str, Callable[[Array], Array]]]:
+    """Yield wrong scales of T5's far buckets: name, text, change of distances.
+
+    The changed distance is the first in the wrong bucket. For another encoding there
+    are none.
+    """
+    if case.name != "t5":
+        return
+    sides = 2 if case.options["bidirectional"] else 1
+    side = case.parameters["table"].shape[1] // sides
+    exact, distance = side // 2, case.options["distance"]
+    for limit in (exact, exact - 1):
+        text = f"distances from {limit} on are in one bucket, without a logarithm"
+        yield "buckets", text, partial(_clipped, limit=limit)
+    buckets = t5_buckets(
+        np.arange(distance + 1),
+        bidirectional=False,
+        buckets=side,
+        distance=distance,
+    )
+    starts = np.searchsorted(buckets, np.arange(side))
+
+    def changed(at: Array, steps: Callable[[Array], Array]) -> Array:
+        far = np.maximum(np.abs(at), exact)
+        bucket = np.floor(exact + steps(far))
+        bucket = np.clip(bucket, exact, side - 1).astype(int)
+        return np.where(np.abs(at) < exact, at, np.sign(at) * starts[bucket])
+
+    def linear(far: Array) -> Array:
+        return (far - exact) / (distance - exact) * (side - exact)
+
+    def unscaled(far: Array) -> Array:
+        return np.log(far / exact) * (side - exact)
+
+    def rounded_up(far: Array) -> Array:
+        return np.ceil(unscaled(far) / np.log(distance / exact))
+
+    for text, steps in (
+        ("far buckets are equally wide, without a logarithm", linear),
+        ("the logarithm is not divided by that of the largest distance", unscaled),
+        ("numbers of far buckets are rounded up", rounded_up),
+    ):
+        yield "buckets", text, partial(changed, steps=steps)
+
+
+def _of_ranks(options: Mapping[str, Any]) -> Iterator[Mutant]:
+    """Yield mutants (known faults) in which heads are counted anew on each rank.
+
+    A rank has the given number of heads of a model that is split by heads. ``options``
+    are the encoding's.
+    """
+    for heads in (1, 2, 3, 4, 6):
+
+        def repeated(bias: Array, d: int, heads: int = heads) -> Array:
+            if np.ndim(bias) < 3:
+                raise ValueError("all heads have the same bias")
+            return bias[np.arange(len(bias)) % heads]
+
+        yield Mutant(
+            "head offset",
+            f"biases of heads begin anew after {heads}, as on ranks without a head "
+            "offset",
+            _on_bias(repeated),
+            alone=True,
+        )
+        if "heads" not in options:
+            continue
+
+        def of_rank(implementation: Change, heads: int = heads) -> Change:
+            def made(**own: Any) -> Hooks:
+                few = min(heads, own["heads"])
+                hooks = implementation(**own | {"heads": few})
+                every = np.arange(own["heads"]) % few
+                return replace(hooks, bias=lambda tokens: hooks.bias(tokens)[every])
+
+            return made
+
+        yield Mutant(
+            "head offset",
+            f"each {heads} heads have the biases of a model of {heads} heads, as on "
+            "ranks that do not know the number of all heads",
+            lambda r, change=of_rank: r.with_implementation(change),
+            alone=True,
+        )
+
+
+def _of_slopes(options: Mapping[str, Any]) -> Iterator[Mutant]:
+    """Yield mutants (known faults) of ALiBi's slopes; ``options`` are ALiBi's."""
+    largest = options.get("bias_max", 8.0)
+    formulas = {
+        "8h/n": lambda h, n: largest * h / n,
+        "2^(−8(h − 1)/n)": lambda h, n: 2.0 ** (-largest * (h - 1) / n),
+        "2^(−8h/(n + 1))": lambda h, n: 2.0 ** (-largest * h / (n + 1)),
+        "2^(−h)": lambda h, n: 2.0**-h,
+        "2^(−8/h)": lambda h, n: 2.0 ** (-largest / h),
+        "2^(8h/n)": lambda h, n: 2.0 ** (largest * h / n),
+        "1/h": lambda h, n: 1.0 / h,
+    }
+    sides = 2 if options.get("sides") == "one-sided" else 1
+    for text, formula in formulas.items():
+
+        def change(reference: Reference, formula=formula) -> Reference:
+            n = reference.options["heads"] // sides
+            slopes = np.tile(formula(np.arange(1.0, n + 1), n), sides)
+            return reference.with_options(slopes=slopes, bias_max=8.0)
+
+        text = f"slopes are {text}, for h = 1 … n"
+        yield Mutant("slope formula", text, change)
+
+
+def _of_decoding() -> Iterator[Mutant]:
+    """Yield mutants (known faults) that show if the last token alone is a query."""
+
+    def at_zero(hooks: Hooks) -> Hooks:
+        given = hooks.logits
+
+        def tokens_of(tokens: Tokens) -> Tokens:
+            return replace(tokens, query_positions=0 * tokens.query_positions)
+
+        def rotate(q: Array, k: Array, at: Array) -> tuple[Array, Array]:
+            return hooks.rotate(q, k, 0 * at)[0], hooks.rotate(q, k, at)[1]
+
+        return replace(
+            hooks,
+            rotate=rotate,
+            bias=lambda tokens: hooks.bias(tokens_of(tokens)),
+            logits=given and (lambda tokens: given(tokens_of(tokens))),
+            mix=lambda weights, v, tokens: hooks.mix(weights, v, tokens_of(tokens)),
+        )
+
+    def first_key(hooks: Hooks) -> Hooks:
+        def weigh(scores: Array, tokens: Tokens) -> Array:
+            mask = np.zeros_like(tokens.mask)
+            mask[:, 0] = True
+            return hooks.weigh(scores, replace(tokens, mask=mask))
+
+        return replace(hooks, weigh=weigh)
+
+    for text, change in (
+        ("one query is taken to be at position 0, its index among queries", at_zero),
+        ("one query sees the first key alone: the causal mask begins there", first_key),
+    ):
+
+        def changed(reference: Reference, change=change) -> Reference:
+            return reference.with_hooks(change) if reference.is_decoding else reference
+
+        yield Mutant("decoding", text, changed, alone=True)
+
+
+def _of_biases(options: Mapping[str, Any]) -> Iterator[Mutant]:
+    """Yield mutants (known faults) of biases; ``options`` are the encoding's."""
     for name, text, sign in (
         ("sign", "the bias has the opposite sign", -1),
         ("bias", "no bias is added", 0),
@@ -505,23 +967,55 @@ def _of_hooks(axes: int | None) -> Iterator[Mutant]:
     yield Mutant("heads", "heads are in reverse order", _on_bias(lambda b, d: b[::-1]))
     later = _on_bias(lambda b, d: np.concatenate((b[1:], b[-1:])))
     yield Mutant("heads", "each head has the bias of the next", later)
-    for text, scale in (("multiplied by 1/√d", -0.5), ("not scaled", 0.0)):
-        yield Mutant("scale", f"inner products are {text}", _scaled(scale))
-    for step, text in ((1, "too large"), (-1, "too small")):
-        change = _shifted_distance(step)
-        yield Mutant("off by one", f"each distance is one {text}", change)
-    if axes is None:
-        yield Mutant(
-            "mask",
-            "the causal mask goes by positions, not by the order in the row",
-            lambda r: r.with_hooks(_masked_by_positions),
-        )
     yield Mutant(
         "factor",
         "the bias is multiplied by {:.6g}",
         lambda r, c: _on_bias(lambda b, d: c * b)(r),
         tuple(np.geomspace(1 / 64, 64, 25)),
     )
+    yield from _of_ranks(options)
+
+
+def _of_hooks(case: Case, axes: int | None) -> Iterator[Mutant]:
+    """Yield mutants (known faults) of an encoding that acts inside attention.
+
+    ``case`` is one of its test cases; ``axes`` is the number of coordinates of a
+    position, ``None`` for plain numbers.
+    """
+    hooks = _hooks_of(case)
+    if hooks.logits is None and hooks.bias is not Hooks.bias:
+        yield from _of_biases(case.options)
+    d = case.inputs["q"].shape[-1]
+    right = hooks.scale(d)
+    for text, power in (("multiplied by 1/√d", -0.5), ("not scaled", 0.0)):
+        if not math.isclose(d**power, right):
+            yield Mutant("scale", f"inner products are {text}", _scaled(power))
+    for step, text in ((1, "too large"), (-1, "too small")):
+        change = _shifted_distance(step)
+        yield Mutant("off by one", f"each distance is one {text}", change)
+    if axes is None and case.causal:
+        yield Mutant(
+            "mask",
+            "the causal mask goes by positions, not by the order in the row",
+            lambda r: r.with_hooks(_masked_by_positions),
+        )
+    if axes is None:
+        yield Mutant(
+            "tiles",
+            "positions begin anew after every 32 tokens of a row",
+            _at(lambda at: at - np.arange(at.shape[1]) // 32 * 32),
+            alone=True,
+        )
+        yield from _of_distances(case)
+    yield from _of_decoding()
+    if case.name == "alibi":
+        yield from _of_slopes(case.options)
+    if case.name == "t5":
+        for distance in (16, 32, 64, 128, 256, 512, 1024):
+            if distance != case.options["distance"]:
+                text = f"distance is {distance}, not {case.options['distance']}"
+                change = partial(Reference.with_options, distance=distance)
+                yield Mutant("distance", text, change, alone=True)
 
 
 @check_types
@@ -529,7 +1023,8 @@ def mutants(case: Case) -> list[Mutant]:
     """Return the mutants (known faults) of the encoding that a test case is for."""
     encoding, options = CATALOG[case.name], case.options
     axes = None if encoding.axes is None else case.positions.shape[-1]
-    found = [*_of_options(encoding, options), *_of_positions(axes)]
+    has_rows = "tokens" in encoding.sizes
+    found = [*_of_options(encoding, options), *_of_positions(axes, has_rows)]
     if encoding.kind == "features":
         d = case.inputs["x"].shape[-1]
         if encoding.hooks == ("rotate",):
@@ -539,9 +1034,12 @@ def mutants(case: Case) -> list[Mutant]:
         else:
             found += _of_sums(d, options)
         found += _of_numbers(encoding, options)
+        one = _at(lambda at: at if at.shape[1] > 1 else 0 * at)
+        text = "a row of one token is taken to be at position 0"
+        found.append(Mutant("decoding", text, one, alone=True))
     elif encoding.kind == "hooks":
-        found += _of_hooks(axes)
-    if encoding.kind == "hooks" or "tokens" in encoding.sizes:
+        found += _of_hooks(case, axes)
+    if encoding.kind == "hooks" or has_rows:
         found = [
             m for m in found if m.name not in ("degrees", "turns", "scale of angles")
         ]
@@ -557,7 +1055,8 @@ class MutatedCase:
     def __init__(self, case: Case, change: Callable[[Reference], Reference]):
         self.case, encoding = case, CATALOG[case.name]
         implementation = encoding.implementation("numpy")
-        reference = change(Reference(implementation, case.options))
+        given = Reference(implementation, case.options, is_decoding=case.is_decoding)
+        reference = change(given)
         shape = next(iter(case.inputs.values())).shape
         at = np.asarray(reference.positions(case.positions, shape))
         if isinstance(case.solution, Solution):
@@ -572,6 +1071,8 @@ class MutatedCase:
         self._changed = case.solution.with_implementation(
             reference.implementation, own, at
         )
+        if case.is_decoding:
+            self._changed = distances.at_last_query(self._changed)
 
     def output(self) -> Array:
         """Return the wrong reference's output, without computing error bounds."""
@@ -620,15 +1121,34 @@ class Outputs:
     outs: Sequence[Array]
     dtype: torch.dtype
 
+    def is_right(self, n: int) -> bool:
+        """Return whether the output of test case number ``n`` is within its bound."""
+        off = np.abs(self.outs[n] - self.cases[n].expected)
+        return bool((off <= self.cases[n].bound(self.dtype)).all())
+
+    @property
+    def near(self) -> list[int]:
+        """Numbers of the test cases whose positions are all near 0."""
+        return [n for n, c in enumerate(self.cases) if np.abs(c.positions).max() < 10]
+
+    def wrong_first(self) -> "Outputs":
+        """Return a copy that begins with the test cases in which outputs are wrong.
+
+        In the others most mutants agree, so they tell less.
+        """
+        order = sorted(range(len(self.cases)), key=self.is_right)
+        cases, outs = ([given[n] for n in order] for given in (self.cases, self.outs))
+        return replace(self, cases=cases, outs=outs)
+
     def agree(self, change: Change, angles: str) -> bool:
         """Return whether the outputs equal a wrong reference's outputs, within bounds.
 
         ``change`` makes the wrong reference from the right one. ``angles`` is the dtype
         that position times frequency may have.
         """
-        return self._near(change, angles) and self._within(change, angles)
+        return self.resembles(change, angles) and self._within(change, angles)
 
-    def _near(self, change: Change, angles: str) -> bool:
+    def resembles(self, change: Change, angles: str) -> bool:
         """True if all outputs are near the outputs of a wrong reference.
 
         ``change`` makes the wrong reference from the right one. Near means within 64
@@ -639,6 +1159,8 @@ class Outputs:
         dtype = coarsest(self.dtype, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
             bound = case.bound(dtype, angles=angles, tables=dtype).max()
+            if np.isinf(bound):
+                continue
             mutated = MutatedCase(case, change).output()
             if not np.abs(out - mutated).max() <= 64 * bound:
                 return False
@@ -647,6 +1169,8 @@ class Outputs:
     def _within(self, change: Change, angles: str) -> bool:
         dtype = coarsest(self.dtype, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
+            if np.isinf(case.bound(dtype)).any():
+                continue
             solved = MutatedCase(case, change).solved(dtype)
             if isinstance(solved, Solution):
                 expected = solved.out
@@ -663,35 +1187,53 @@ class Outputs:
         ``change`` makes a wrong reference from the right one and the number, which is
         above 0; ``None`` if no number comes near. The search begins at the value of
         ``start`` that fits the first test case best. It minimizes the squared
-        differences in the test cases near position 0, and then in all test cases.
+        differences in this test case, then in those near position 0, then in all.
         """
-        first = [n for n, c in enumerate(self.cases) if np.abs(c.positions).max() < 10]
+        near = self.near
 
-        def off(logarithm: Array, chosen: Sequence[int]) -> Array:
-            made = partial(_with, change, float(np.exp(logarithm[0])))
+        def off(logarithm: float, chosen: Sequence[int]) -> Array:
+            made = partial(_with, change, math.exp(logarithm))
             differences = [
                 self.outs[n] - MutatedCase(self.cases[n], made).output() for n in chosen
             ]
             return np.concatenate([t.ravel() for t in differences])
 
-        def size(logarithm: Array) -> float:
+        def size(logarithm: float) -> float:
             try:
-                return float(np.sum(off(logarithm, first[:1]) ** 2))
+                return float(np.sum(off(logarithm, near[:1]) ** 2))
             except REFUSED:
                 return math.inf
 
-        least = min((np.log([value]) for value in start), key=size)
-        whole = float(np.sum(self.outs[first[0]] ** 2))
+        least = min(map(math.log, start), key=size)
+        whole = float(np.sum(self.outs[near[0]] ** 2))
         if size(least) > 0.2 * whole and (len(start) > 1 or math.isinf(size(least))):
             return None
-        for chosen in (first, range(len(self.cases))):
-            tight = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
-            with np.errstate(over="ignore"):
-                fit = least_squares(off, least, args=(chosen,), method="lm", **tight)
-            if chosen is first and size(fit.x) > 1e-3 * whole:
+        for chosen in (near[:1], near, range(len(self.cases))):
+            least = _least(partial(off, chosen=chosen), least)
+            if not size(least) <= _NEAR * whole:
                 return None
-            least = fit.x
-        return float(np.exp(least[0]))
+        return math.exp(least)
+
+
+_NEAR = 1e-4  # square of a relative difference that roundings of bfloat16 cause
+_STEP = 1e-6
+
+
+def _least(off: Callable[[float], Array], x: float) -> float:
+    """Return the number, near ``x``, at which the sum of squares of ``off`` is least.
+
+    These are steps of Gauss and Newton's method, which end when they no longer help.
+    """
+    at, best = off(x), x
+    for _ in range(20):
+        slope = (off(x + _STEP) - off(x - _STEP)) / (2 * _STEP)
+        step = -float(slope @ at) / (float(slope @ slope) or 1.0)
+        x = best + min(max(step, -1.0), 1.0)
+        new = off(x)
+        if not float(new @ new) < float(at @ at):
+            break
+        at, best = new, x
+    return best
 
 
 def _with(change: Change, value: float, reference: Reference) -> Reference:
@@ -722,15 +1264,12 @@ def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation
 
     Mutants are known faults. ``by_variant`` holds the outputs for each configuration
     (set of options) of the encoding. ``angles`` are the dtypes of angles to try, the
-    finest first. With angles in bfloat16 nearly anything agrees, so only single mutants
-    are tried. The result is ``None`` if no mutant and no two mutants explain the
+    finest first. The result is ``None`` if no mutant and no two mutants give the
     outputs.
     """
     tried = [_Search(outputs) for outputs in by_variant]
-    fine = [dtype for dtype in angles if dtype != "bfloat16"]
-    coarse = [dtype for dtype in angles if dtype == "bfloat16"]
-    for count, dtypes in ((1, fine), (2, fine), (1, coarse)):
-        for dtype in dtypes:
+    for count in (1, 2):
+        for dtype in angles:
             for search in tried:
                 with np.errstate(all="ignore"):  # NaN agrees with nothing.
                     found = search.first(count, dtype)
@@ -747,9 +1286,13 @@ class _Search:
     """
 
     def __init__(self, outputs: Outputs):
-        self.outputs, self._numbers = outputs, {}
-        table = mutants(outputs.cases[0])
+        self._case, self._numbers = outputs.cases[0], {}
+        self._far: set[tuple] = set()  # wrong by more than any precision tried
+        table = mutants(self._case)
         self._table = sorted(table, key=lambda mutant: len(mutant.start))
+        self.outputs = outputs.wrong_first()
+        # What is right near 0 has no wrong base or factor, and no two wrong parts.
+        self._is_right_near = all(map(outputs.is_right, outputs.near))
 
     def first(self, count: int, angles: str) -> Explanation | None:
         """Return the first ``count`` mutants that jointly explain the kernel's outputs.
@@ -757,25 +1300,50 @@ class _Search:
         Mutants are known faults. ``angles`` is the dtype that position times frequency
         may have. The result is ``None`` if no ``count`` mutants explain the outputs.
         """
+        if count > 1 and self._is_right_near:
+            return None
         for chosen in combinations(self._table, count):
-            if (
-                len({m.name for m in chosen}) < count
-                or sum(bool(m.start) for m in chosen) > 1
-            ):
+            if count > 1 and not self._are_joint(chosen):
                 continue
             changes = [mutant.change for mutant in chosen]
             change = changes[0] if count == 1 else partial(_both, *changes)
             for value in self._values(chosen, change):
                 made = change if value is None else partial(_with, change, value)
+                if self._is_far(made, (chosen, value)):
+                    continue
                 if self._agree(made, angles):
                     texts = [
                         m.description.format(value) if m.start else m.description
                         for m in chosen
                     ]
                     names = tuple(m.name for m in chosen)
-                    case = self.outputs.cases[0]
-                    return Explanation(names, "; ".join(texts), case, angles)
+                    return Explanation(names, "; ".join(texts), self._case, angles)
         return None
+
+    def _are_joint(self, chosen: Sequence[Mutant]) -> bool:
+        """Return whether mutants are tried together; at most one needs a number."""
+        if len({m.name for m in chosen}) < len(chosen):
+            return False
+        if any(m.alone for m in chosen):
+            others = [m for m in chosen if not m.alone]
+            return len(others) == 1 and others[0].name in self._case.options
+        return sum(bool(m.start) for m in chosen) <= 1
+
+    def _is_far(self, change: Change, key: tuple) -> bool:
+        """Return whether ``change`` is wrong in the first test case, in float32, too.
+
+        ``key`` identifies it, so that it is not tried again for another dtype.
+        """
+        if key not in self._far:
+            cases, outs = self.outputs.cases[:1], self.outputs.outs[:1]
+            first = replace(self.outputs, cases=cases, outs=outs)
+            try:
+                is_far = not first.resembles(change, "float32")
+            except (*REFUSED, attention_hooks.Crossing):
+                is_far = True
+            if is_far:
+                self._far.add(key)
+        return key in self._far
 
     def _agree(self, change: Change, angles: str) -> bool:
         try:
@@ -794,9 +1362,12 @@ class _Search:
         free = [mutant for mutant in chosen if mutant.start]
         if not free:
             return [None]
+        if self._is_right_near:
+            return []
         if chosen not in self._numbers:
             try:
-                value = self.outputs.fitted(change, free[0].start)
+                start = free[0].start[:: len(chosen)]  # of many pairs, fewer values
+                value = self.outputs.fitted(change, start)
             except REFUSED:
                 value = None
             self._numbers[chosen] = value
@@ -805,3 +1376,51 @@ class _Search:
             return []
         short = [float(f"{value:.{digits}g}") for digits in range(1, 7)]
         return [v for v in short if math.isclose(v, value, rel_tol=1e-4)] + [value]
+
+
+_IN_FLOAT32 = (
+    "compute frequencies, positions and their product in float32 at least, outside "
+    "autocast, and convert only the cosines and sines."
+)
+MENDS = {
+    "sign": "the angle is plus position times frequency; a bias keeps its sign.",
+    "off by one": "count positions from 0.",
+    "off by two": "count positions from 0; a table with an offset of 2 is read twice.",
+    "padding": "use the given positions, not the index in the row.",
+    "packing": "use the given positions of each text.",
+    "tiles": "add the first token's index of a tile to positions inside the tile.",
+    "rows": "index positions by row: cosines and sines need the batch axis.",
+    "nothing": "use the positions.",
+    "twice": "apply the encoding once.",
+    "degrees": "use radians.",
+    "turns": "use radians.",
+    "axis order": "give each coordinate its own features, in the order of the options.",
+    "axis of tokens": "tokens are axis 2 of [batch, heads, tokens, d].",
+    "layout": "pair features as the layout says, or convert the weights.",
+    "tables": "repeat cosines and sines in the layout of the features.",
+    "reflection": "the first feature of a pair has −sin, the second has +sin.",
+    "order of output": "write each feature of a pair where it was read.",
+    "position limit": "compute positions in 32 bits at least, and lengthen the table.",
+    "position 0": "use position 0 as it is; padding needs a mask, not a position.",
+    "negative positions": "use signed positions, or refuse those below 0.",
+    "decoding": "the positions of queries are the last of the keys' positions.",
+    "head offset": "add the first head's number on a rank, and use the number of all "
+    "heads.",
+    "heads": "index the bias by the number of the query's head.",
+    "slope formula": "slopes are 2^(−8h/n) for head h = 1 … n of n.",
+    "distance limit": "use the whole distance.",
+    "distance 0": "a token is at distance 0 from itself.",
+    "later keys": "keep the sign of query position minus key position.",
+    "buckets": "far buckets grow by a logarithm: exact + ⌊log(distance/exact) / "
+    "log(largest/exact) · exact⌋.",
+    "scale": "multiply inner products by the scale that the encoding has.",
+    "mask": "mask by the order of tokens in the row.",
+    "precision of positions": _IN_FLOAT32,
+    "precision of distances": "subtract positions as integers.",
+    "precision of frequencies": _IN_FLOAT32,
+    "precision of angles": _IN_FLOAT32,
+    "precision of tables": "keep cosines and sines in the dtype of the features or "
+    "wider.",
+    "gradient": "the gradient is rotated back, by minus the angle.",
+}
+"""What to change in a kernel with a fault, by the fault's name."""

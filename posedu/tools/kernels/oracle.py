@@ -5,7 +5,7 @@ wrong, and the output of the reference (the NumPy implementation in float64). It
 has the gradients to the inputs for a fixed upstream gradient, that of a loss to the
 output. ``pytest.mark.parametrize("case", cases("rope", layout="half"), ids=str)`` makes
 a test of each. :func:`save` writes a file that NumPy alone can read, and so does
-``python -m posedu.tools.kernels.oracle rope --out rope.npz`` from a command line.
+``posedu oracle rope --out rope.npz`` from a command line.
 :mod:`posedu.tools.kernels.check` runs a kernel over the test cases and names its fault.
 
 An encoding that changes features maps a token affinely, so its gradient is exact: the
@@ -15,11 +15,9 @@ along a direction in which nothing cancels. The bounds are those of the cross-ch
 (:mod:`posedu.crosscheck.features`, :mod:`posedu.crosscheck.attention_hooks`).
 """
 
-import argparse
 import ast
 import json
-import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from pathlib import Path
@@ -37,6 +35,7 @@ from posedu.catalog import CATALOG, EncodingRecord, Variant
 from posedu.crosscheck import attention_hooks
 from posedu.crosscheck.common import CPU, DTYPES, Tally, rounded, share_of_bound
 from posedu.crosscheck.features import Pair, ReferenceAt
+from posedu.tools.kernels import distances
 
 Arrays = dict[str, np.ndarray]
 
@@ -61,6 +60,8 @@ class Case:
     ----------
     id
         The options, and the name of what is hard in this test case, such as "packed".
+    difficulty
+        That name alone.
     name, options
         The encoding's name in the catalog, and the keywords of its reference, the NumPy
         implementation.
@@ -69,20 +70,23 @@ class Case:
         encoding that is added to a model's input); or ``q``, ``k`` and ``v``, and the
         layer's input ``x`` ``[batch, tokens, d_model]`` if the encoding needs it. All
         are float64, exactly representable in bfloat16.
+        In a decoding step ``q`` has the last
+        token alone, ``k`` and ``v`` have all.
     positions
-        ``[batch, tokens]``, or ``[batch, tokens, axes]``.
+        ``[batch, tokens]``, or ``[batch, tokens, axes]``; those of the keys.
     parameters
         Numbers that the encoding trains or draws, by their names in the reference.
     causal
         Whether attention is causal; ``None`` if the encoding is outside attention.
     expected, upstream, gradients
         The right output; the upstream gradient (that of a loss to the output); the
-        gradient to each input. All are float64.
+        gradient to each input, no array in a decoding step. All are float64.
     solution
         The reference's results, from which error bounds are computed.
     """
 
     id: str
+    difficulty: str
     name: str
     options: Mapping[str, Any]
     inputs: Arrays
@@ -97,6 +101,19 @@ class Case:
     def __str__(self) -> str:
         return self.id
 
+    @property
+    def is_decoding(self) -> bool:
+        """True if the last token alone is a query; kernels may refuse this."""
+        q = self.inputs.get("q")
+        return q is not None and q.shape[2] < self.positions.shape[1]
+
+    @property
+    def counts_tokens(self) -> bool:
+        """True if positions are the tokens' numbers 0, 1, 2, … in every row."""
+        n = self.positions.shape[1]
+        line = self.positions if self.positions.ndim == 2 else self.positions[..., :0]
+        return bool(line.size and (line == np.arange(n)).all())
+
     def bound(
         self,
         dtype: torch.dtype | str,
@@ -109,12 +126,14 @@ class Case:
         Where a rotation or a sinusoid is the whole encoding, ``angles`` is the dtype of
         position times frequency, and ``tables`` is the dtype of cosines, sines and
         products, by default float32 or wider. The bounds of attention do not depend on
-        these two.
+        these two. A bound is infinite if the test case has none for ``dtype``.
         """
         dtype = as_dtype(dtype)
         if isinstance(self.solution, Solution):
             tables = None if tables is None else as_dtype(tables)
             return self.solution.bound(dtype, as_dtype(angles), tables)
+        if dtype not in self.solution.spread:
+            return np.full_like(self.expected, np.inf)
         return self.solution.bound(dtype)
 
     def gradient_used(self, gradients: Arrays, dtype, angles, tables) -> np.ndarray:
@@ -243,13 +262,17 @@ def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
             f"{name} has no option {', '.join(sorted(unknown))}; its options are "
             f"{', '.join(sorted(of_module)) or 'none'}"
         )
-    of_implementations -= {
-        name for variant in encoding.variants for name in variant.module
-    }
-    shared = {n: v for n, v in options.items() if n in of_implementations}
-    own = {n: v for n, v in options.items() if n not in of_implementations}
+    of_modules = {n for variant in encoding.variants for n in variant.module}
+    words = {n for variant in encoding.variants for n in variant.options}
+    words &= {n for n, value in options.items() if isinstance(value, str)}
     changed = []
     for variant in encoding.variants:
+        own_names = {*options} - of_implementations
+        own_names |= ({*options} & of_modules) - {*variant.options}
+        # A number may be where a trained parameter starts; a word is an option of all.
+        shared_names = ({*options} - own_names) | words
+        shared = {n: v for n, v in options.items() if n in shared_names}
+        own = {n: v for n, v in options.items() if n in own_names}
         every = MappingProxyType({**variant.options, **shared})
         module = MappingProxyType({**variant.module, **own})
         made = replace(variant, options=every, module=module)
@@ -318,6 +341,8 @@ def _feature_cases(
         pair = Pair(encoding, variant, d, seed, heads=heads)
         given = {n: p for n, p in pair.parameters.items() if n not in pair.options}
         pair.parameters = given
+        if pair.has_rows and positions.min() < 0:
+            continue
         if pair.has_rows:
             positions = positions % 64
         own = () if of_model else (heads,)
@@ -331,6 +356,7 @@ def _feature_cases(
         solution = Solution(pair, x, positions)
         yield Case(
             id=_label(variant, where),
+            difficulty=where,
             name=encoding.name,
             options=pair.options,
             inputs={"x": x},
@@ -358,6 +384,7 @@ def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool
         "position 10^6": [[FAR - 1, FAR, FAR + 1, FAR + 3]],
         "packed": [[0, 1, 2, 0, 1, 0, 1, 2, 3]],
         "rows, the first padded": [[0, 0, 0, 1, 2], [0, 1, 2, 3, 4], [5, 6, 7, 8, 9]],
+        "negative positions": [[-1000, -3, -2, -1, 0, 1]],
     }
     for where, rows in lines.items():
         yield where, _points(np.array(rows), axes), 2, False
@@ -408,44 +435,112 @@ _SHAPES = {
         group=HEADS // KEY_HEADS,
         slopes="all",
     ),
+    "negative positions": attention_hooks.Shape(4, ((-3, -2, -1, 0, 2),)),
+    f"{distances.ROW} tokens": attention_hooks.Shape(4, (tuple(range(distances.ROW)),)),
 }
+# In a long row some number is always next to a kink, as near as bfloat16 rounds; these
+# rows have bounds for float64 and float32 alone.
+_WITH_KINKS = ("dape", "cope")
+_DECODING = attention_hooks.Shape(4, (tuple(range(distances.KEYS)),))
+_CLOSE = attention_hooks.Shape(4, ((0, 1),))
 
 
 def _attention_cases(
     encoding: EncodingRecord, variant: Variant, d: int
 ) -> Iterator[Case]:
     for number, (where, shape) in enumerate(_SHAPES.items()):
+        if "tokens" in encoding.sizes and min(map(min, shape.positions)) < 0:
+            continue  # A table has no rows for them.
         many = replace(variant, heads=HEADS) if shape.is_grouped else variant
-        tally, seed = Tally(), attention_hooks.DRAWS * number
-        made = attention_hooks.draw_case(
-            tally, encoding, many, replace(shape, d=d), seed
+        yield _attention_case(encoding, many, replace(shape, d=d), where, number)
+    if encoding.kind != "hooks" or encoding.axes is not None:
+        return
+    number, largest = len(_SHAPES), distances.largest_distance(encoding)
+    if largest > 1:
+        close = attention_hooks.draw_case(
+            Tally(), encoding, variant, replace(_CLOSE, d=d), 0
         )
-        _, gradients = made.run(made.routes(CPU)["eager"], torch.float64)
+        rows = distances.positions_at(
+            distances.distances(close, largest), close.attention["causal"]
+        )
+        far = attention_hooks.Shape(d, rows)
+        where = f"distances to {largest:,}"
+        yield _attention_case(encoding, variant, far, where, number, distances.balanced)
+    if not encoding.make(variant, d=d, heads=variant.heads).needs_x:
+        where = f"one query, {distances.KEYS} keys"
+        yield _attention_case(
+            encoding,
+            variant,
+            replace(_DECODING, d=d),
+            where,
+            number + 1,
+            distances.at_last_query,
+        )
+
+
+def _attention_case(
+    encoding: EncodingRecord,
+    variant: Variant,
+    shape: attention_hooks.Shape,
+    where: str,
+    number: int,
+    prepare: Callable[[attention_hooks.Case], attention_hooks.Case] = lambda case: case,
+) -> Case:
+    """Return one test case of an encoding inside attention, or of a whole block.
+
+    ``where`` is its name, ``number`` gives the seed. ``prepare`` changes the inputs, or
+    what is computed of them, before the reference runs.
+    """
+    if encoding.name in _WITH_KINKS and shape.tokens >= distances.ROW // 2:
+        shape = replace(shape, dtypes=attention_hooks.WIDE)
+
+    def prepared(case: attention_hooks.Case) -> attention_hooks.Case:
+        return prepare(distances.widened(case))
+
+    made = attention_hooks.draw_case(
+        Tally(), encoding, variant, shape, attention_hooks.DRAWS * number, prepared
+    )
+    is_decoding = made.expected.shape[-2] < shape.tokens
+    gradients = {}
+    if not is_decoding:
+        _, found = made.run(made.routes(CPU)["eager"], torch.float64)
+        gradients = {n: found[n] for n in made.inputs}
         for line in made.lines:
-            off = abs(line.along(gradients) - line.slope)
+            off = abs(line.along(found) - line.slope)
             if not off <= line.bound(torch.float64):
                 raise RuntimeError(
                     f"gradients of the implementations of {encoding.name} disagree"
                 )
-        attends = encoding.kind == "hooks"
-        yield Case(
-            id=_label(variant, where),
-            name=encoding.name,
-            options=made.keywords,
-            inputs=made.inputs,
-            positions=np.array(made.positions),
-            parameters=made.parameters,
-            causal=made.attention["causal"] if attends else None,
-            expected=made.expected,
-            upstream=made.upstream,
-            gradients={n: gradients[n] for n in made.inputs},
-            solution=made,
-        )
+    of_query = {"q": made.inputs["q"][:, :, -1:]} if is_decoding else {}
+    return Case(
+        id=_label(variant, where),
+        difficulty=where,
+        name=encoding.name,
+        options=made.keywords,
+        inputs=made.inputs | of_query,
+        positions=np.array(made.positions),
+        parameters=made.parameters,
+        causal=made.attention["causal"] if encoding.kind == "hooks" else None,
+        expected=made.expected,
+        upstream=made.upstream,
+        gradients=gradients,
+        solution=made,
+    )
 
 
 def _label(variant: Variant, where: str) -> str:
     own = ["own heads"] if "heads" in variant.sizes else []
-    return ", ".join((*(f"{n}={v}" for n, v in variant.keywords.items()), *own, where))
+    return ", ".join((*options_in_words(variant.keywords), *own, where))
+
+
+def options_in_words(options: Mapping[str, Any]) -> list[str]:
+    """Return ``name=value`` for each option; of long arrays, only the count."""
+
+    def short(value: Any) -> str:
+        count = np.size(value)
+        return f"({count} numbers)" if np.ndim(value) and count > 4 else f"{value}"
+
+    return [f"{name}={short(value)}" for name, value in options.items()]
 
 
 KEYS = {
@@ -560,35 +655,3 @@ def parse_options(
             "option"
         )
     return options
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write an encoding's test cases to a file; return 2 if that is impossible, else 0.
-
-    ``arguments`` are the command's, by default those of the command line.
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m posedu.tools.kernels.oracle",
-        description="Write test cases for kernels of an encoding to a file for NumPy.",
-    )
-    parser.add_argument("encoding", help="name in posedu.catalog.CATALOG")
-    parser.add_argument(
-        "options",
-        nargs="*",
-        help="options of the encoding, NAME=VALUE, such as layout=half",
-    )
-    parser.add_argument("--out", required=True, help="file to write, ending in .npz")
-    parser.add_argument("--d", type=int, help="head dimension")
-    given = parser.parse_intermixed_args(arguments)
-    try:
-        options = parse_options(given.options, ("name", "path", "d"))
-        made = save(given.encoding, given.out, d=given.d, **options)
-    except (OracleError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"{given.out}: {len(made)} cases of {given.encoding}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
