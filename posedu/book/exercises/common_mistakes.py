@@ -43,8 +43,9 @@ def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
         # Warnings would be about code that the learner has not written.
         warnings.simplefilter("ignore")
         return (
-            found.misconception()
+            found.misconception([found.everywhere])
             or found.inexact()
+            or found.misconception(found.partial())
             or found.strange_number()
             or found.operation()
             or found.other_argument()
@@ -91,7 +92,7 @@ class Diagnosis:
 
     The methods look for the mistake that explains the results. If a result is a tuple,
     slips (mistakes that can happen in any exercise) are looked for in one entry alone:
-    the first that is wrong for any test input.
+    the first that is wrong for the test input that the reply shows.
     """
 
     def __init__(self, exercise: Exercise, given: list[Any], wanted: list[Any]):
@@ -103,17 +104,12 @@ class Diagnosis:
             for case, results in enumerate(self.wanted)
             for part in range(len(results))
         ]
-        self.number = min(
-            part
+        self.shown, self.number = next(
+            (case, part)
             for case, part in self.everywhere
             if not self._is_given(self.wanted[case], case, part)
         )
         self.part = [place for place in self.everywhere if place[1] == self.number]
-        self.shown = next(
-            case
-            for case, part in self.everywhere
-            if not self._is_given(self.wanted[case], case, part)
-        )
 
     def _is_given(self, results: list[Array], case: int, part: int) -> bool:
         """Return whether ``results[part]`` is what the learner gave for a test input.
@@ -154,19 +150,25 @@ class Diagnosis:
         several = len(self.wanted[0]) > 1
         return f"{f'Result {self.number}: ' if several else ''}{name}. {message}"
 
-    def misconception(self) -> str:
+    def partial(self) -> list[list[Place]]:
+        """Return the places in which a misconception may explain some of the results.
+
+        These are the entry of a tuple in which slips are looked for, for all test
+        inputs. Where an answer has NaN or infinities only for inputs after the one that
+        is shown, a misconception that explains all other results explains the mistake,
+        so these follow.
+        """
+        finite = [place for place in self.everywhere if self._is_finite(place)]
+        shows_finite = any(case == self.shown for case, _ in finite)
+        return [self.part, finite] if shows_finite else [self.part]
+
+    def misconception(self, searched: list[list[Place]]) -> str:
         """Return the reply on the misconception behind the learner's results, or ''.
 
         A misconception is a typical wrong answer that the exercise lists. It must give
-        the learner's results for all test inputs, those where they are right included:
-        the whole results, or else that entry of a tuple in which slips are looked for.
-        Where an answer has NaN or infinities only for inputs after the one that is
-        shown, a misconception that explains all other results explains the mistake.
+        the learner's results in all places of an entry of ``searched``, those where
+        they are right included.
         """
-        finite = [place for place in self.everywhere if self._is_finite(place)]
-        searched = [self.everywhere, self.part]
-        if any(case == self.shown for case, _ in finite):
-            searched.append(finite)
         for places in searched:
             for known in self.exercise.misconceptions:
                 if self._comes_from(known.answer, places):
@@ -397,8 +399,9 @@ _MADE_RATIONAL = (
     "exactly, `sp.Rational(1 / 3)` does not."
 )
 _NAN = (
-    "NaN comes from 0/0, 0 · ∞, ∞ − ∞, or the logarithm or root of a negative number. "
-    "Where does your code compute one of these?"
+    "NaN comes from 0/0, 0 · ∞, ∞ − ∞, from ∞/∞ (after an exponential that overflows), "
+    "or from the logarithm or root of a negative number. Where does your code compute "
+    "one of these?"
 )
 _INFINITY = (
     "It comes from a division by 0, from log 0 or from the exponential of a large "

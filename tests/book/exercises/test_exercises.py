@@ -4,6 +4,7 @@ import ast
 import contextlib
 import inspect
 import json
+import math
 import re
 import signal
 import sys
@@ -670,7 +671,10 @@ def raise_unspeakable(x, up):
             lambda x, up: x**3 + 0.5 * up,
             r"^Not the right value\.\nFor x = \[5\.\], up = True your answer gives",
         ),
-        (lambda x, up: x**2 * np.nan, "Your answer contains NaN. NaN comes from 0/0"),
+        (
+            lambda x, up: x**2 * np.nan,
+            "Your answer contains NaN. NaN comes from 0/0, .* exponential that overfl",
+        ),
         (
             lambda x, up: 1 / 0,
             r"raises ZeroDivisionError: .*, in line \d of your function: `.*1 / 0,`\."
@@ -859,6 +863,67 @@ def test_what_is_no_exact_result_is_named(answer, expected):
     assert checker.verdict(thirds, answer)[1].startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "answer", "number"),
+    [
+        ("axial-rope-1", lambda d: (d // 4, 1.0, 100 ** (-4 * (d // 4 - 1) / d)), 1),
+        ("axial-rope-1", lambda d: (d // 4, 1, 100 ** (-4 * (d // 4 - 1) / d)), 2),
+        ("axial-rope-1", lambda d: (d // 4, sp.Integer(1), 100 ** (4 / d - 1)), 2),
+        ("axial-rope-1", lambda d: (d // 4, *_fastest_and_slowest(d)), 1),
+        (
+            "decay-1",
+            lambda m: (sp.N(-sp.log(sp.exp(m) - 1)), sp.N(sp.log(2) / m)),
+            1,
+        ),
+        ("decay-1", lambda m: (-math.log(math.exp(m) - 1), math.log(2) / m), 0),
+        ("decay-1", lambda m: (-sp.log(sp.exp(m) - 1), sp.log(2) * 1.0 / m), 1),
+        ("decay-2", lambda m, i: (1 - sp.exp(-1.0 * m), 1 - sp.exp(-1.0 * m * i)), 0),
+        ("decay-6", lambda a, b, f: tuple(1.0 * x for x in _forgetting(a, b, f)), 0),
+        (
+            "decay-6",
+            lambda a, b, f: (_forgetting(a, b, f)[0], 1 / (1.0 + sp.exp(b - f * a))),
+            1,
+        ),
+        (
+            "rope-4",
+            lambda q, k: (1.0 * q.dot(k), 1.0 * (q[0] * k[1] - q[1] * k[0])),
+            0,
+        ),
+        ("rope-4", lambda q, k: (q.dot(k), 1.0 * (q[0] * k[1] - q[1] * k[0])), 1),
+        (
+            "permutation-equivariance-3",
+            lambda n, m: (
+                sp.Matrix(n, n, lambda i, j: 1.0 * m * j),
+                sp.Matrix(n, 1, lambda i, j: 1.0 * m * i),
+            ),
+            0,
+        ),
+    ],
+)
+def test_right_decimals_in_one_result_are_no_known_mistake(name, answer, number):
+    message = checker.verdict(checker.find(name), answer)[1]
+    assert message.startswith(f"Result {number}: Your answer has decimals. "), message
+    assert f" in result {number}" in message
+
+
+def _fastest_and_slowest(d):
+    omega = 100.0 ** (-4 * np.arange(d // 4) / d)
+    return omega.max(), omega.min()
+
+
+def _forgetting(s0, s1, f):
+    """Return a forgotten key's weight, by its odds times f and by its logit times f."""
+    return tuple(x / (x + sp.exp(s1)) for x in (f * sp.exp(s0), sp.exp(f * s0)))
+
+
+def test_a_slip_is_looked_for_in_the_result_that_is_shown():
+    message = checker.verdict(
+        PAIR, lambda n, m: (sp.Rational(n, m) if n == 2 else 0, n + 2 * m + 1)
+    )[1]
+    assert message.startswith("Result 1: One too many")
+    assert " in result 1; right is 12." in message
+
+
 def test_an_exact_result_that_is_right_at_one_value_is_not_called_rounded():
     signed = replace(COUNT, cases=((sp.Symbol("x"),),), solution=lambda n: n)
     message = checker.verdict(signed, lambda n: sp.sqrt(n**2))[1]
@@ -909,6 +974,55 @@ def test_logits_in_place_of_weights_are_named():
         return np.where(np.tri(len(q), dtype=bool), z, -np.inf)
 
     assert checker.verdict(exercise, logits)[1].startswith("Logits, not weights. ")
+
+
+def _jacobian(p):
+    return torch.autograd.functional.jacobian(lambda x: torch.matrix_exp(x - x.T), p)
+
+
+def _on_a_grid(n):
+    t = np.linspace(0, 2 * np.pi, 20001)[:-1]
+    return sp.nsimplify(round(float((np.cos(t) + np.cos(n * t) > 0).mean()), 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "expected"),
+    [
+        (
+            "decay-4",
+            lambda a: bool(np.allclose(np.tril(a)[1:], np.tril(a)[:-1])),
+            "A known mistake: Rows of the lower triangle compared without moving a col",
+        ),
+        (
+            "liere-9",
+            lambda p: int(torch.linalg.matrix_rank(_jacobian(p), atol=1e-6).max()),
+            "A known mistake: Jacobian not reshaped. ",
+        ),
+        (
+            "liere-9",
+            lambda p: int(torch.linalg.matrix_rank(_jacobian(p), atol=1e-6).sum()),
+            "A known mistake: Jacobian not reshaped, ranks added. ",
+        ),
+        (
+            "learned-embeddings-4",
+            lambda n, e, d: math.floor(2 * math.log(n * (n - 1) / d) / e**2) + 1,
+            "A known mistake: Floor plus one. ",
+        ),
+        (
+            "fourier-6",
+            lambda a: bool(np.allclose(a.T @ a, np.eye(a.shape[1]))),
+            "A known mistake: All columns forced to length 1, with `np.allclose`'s",
+        ),
+        (
+            "length-extrapolation-5",
+            _on_a_grid,
+            "This property does not hold for your answer: All zeros are odd multiples",
+        ),
+    ],
+)
+def test_what_a_class_has_answered_is_named(name, answer, expected):
+    message = checker.verdict(checker.find(name), answer)[1]
+    assert message.startswith(expected), message
 
 
 def test_counts_that_agree_by_chance_do_not_name_a_changed_argument():

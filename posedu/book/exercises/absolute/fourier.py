@@ -385,7 +385,13 @@ Two positions have one offset, since its sign does not matter.
 The probability that any of several events happens is at most the sum of their probabilities.
 How many pairs of positions are there?
 """,
-    cases=((2, 0.5, 0.5), (10, 0.1, 0.05), (1024, 0.05, 0.01), (64, 0.2, 1e-6)),
+    cases=(
+        (2, 0.5, 0.5),
+        (2, 1.0, 0.7357588823428847),  # 2/e, rounded up
+        (10, 0.1, 0.05),
+        (1024, 0.05, 0.01),
+        (64, 0.2, 1e-6),
+    ),
     solution=frequencies_needed,
     misconceptions=(
         Misconception(
@@ -432,6 +438,11 @@ How many pairs of positions are there?
             "Rounded down",
             "With one frequency fewer the bound is above delta.",
             _frequencies_needed(whole=math.floor),
+        ),
+        Misconception(
+            "Floor plus one",
+            "One frequency too many where the bound is met exactly.",
+            _frequencies_needed(whole=lambda least: math.floor(least) + 1),
         ),
         Misconception(
             "Logarithm of base 2",
@@ -955,6 +966,7 @@ def _rotation(angle):
     return np.array([[c, -s], [s, c]])
 
 
+_TOLERANCES = (("a relative tolerance", 1e-9), ("`np.allclose`'s tolerances", 1e-8))
 _QR = np.linalg.qr(draw(4, 4))[0]
 
 _CROSSED = np.array(  # only the columns of the cosines are not orthogonal
@@ -1027,6 +1039,28 @@ For which entries of it do the products change under a shift of all positions?
             "Your answer assumes one factor for all pairs. Each pair may have a "
             "weight of its own.",
             lambda a: _agree(a.T @ a, (a.T @ a)[0, 0] * np.eye(a.shape[1])),
+        ),
+        *(
+            Misconception(
+                f"All pairs forced to one length, with {tolerances}",
+                "Each pair may have a weight of its own, and `np.allclose` also "
+                "accepts relative differences up to 10⁻⁵, unless `rtol=0`.",
+                lambda a, absolute=absolute: _agree(
+                    a.T @ a, (a.T @ a)[0, 0] * np.eye(a.shape[1]), absolute, 1e-5
+                ),
+            )
+            for tolerances, absolute in _TOLERANCES
+        ),
+        *(
+            Misconception(
+                f"All columns forced to length 1, with {tolerances}",
+                "Each pair may have a weight of its own, and `np.allclose` also "
+                "accepts relative differences up to 10⁻⁵, unless `rtol=0`.",
+                lambda a, absolute=absolute: _agree(
+                    a.T @ a, np.eye(a.shape[1]), absolute, 1e-5
+                ),
+            )
+            for tolerances, absolute in _TOLERANCES
         ),
         Misconception(
             "Every diagonal A accepted, no other",

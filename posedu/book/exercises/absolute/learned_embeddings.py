@@ -513,6 +513,7 @@ Take the logarithm of both sides, and round to the side on which the bound still
     cases=(
         (2, 1.0, 0.5),
         (2, 1.0, 0.7),
+        (2, 1.0, 0.7357588823428847),  # 2/e, rounded up
         (512, 0.2, 0.01),
         (100, 0.5, 0.1),
         (100_000, 0.1, 1e-6),
@@ -528,6 +529,11 @@ Take the logarithm of both sides, and round to the side on which the bound still
             "One more than needed",
             "The smallest number is asked for.",
             lambda n, e, d: features_needed(n, e, d) + 1,
+        ),
+        Misconception(
+            "Floor plus one",
+            "One feature too many where the bound is met exactly.",
+            lambda n, e, d: int(2 / e**2 * np.log(n * (n - 1) / d)) + 1,
         ),
         Misconception(
             "2 forgotten",

@@ -1010,9 +1010,12 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `scaling
         Misconception(
             "Distance with a sign",
             "The bias uses |i − j|. Above the diagonal 1 + r2 (i − j) can be negative.",
-            lambda q, k, r1, r2, scaling: _kerple(
-                lambda t, r1, r2: -r1 * torch.log(1 + r2 * t.tril())
-            )(q, k, r1, r2, scaling),
+            _kerple(lambda t, r1, r2: -r1 * torch.log(1 + r2 * (t.tril() - t.triu()))),
+        ),
+        Misconception(
+            "Later keys at distance 0",
+            "The bias uses |i − j|: a later key is as far away as an earlier one.",
+            _kerple(lambda t, r1, r2: -r1 * torch.log(1 + r2 * t.tril())),
         ),
         Misconception(
             "r2 outside the logarithm",

@@ -710,6 +710,8 @@ _ARRAYS = (
     np.array([[1.0, 0.0], [2.0, 1.0]]),
     np.array([[1.0, 0.0], [2.0, 3.0]]),
     np.array([[1.0, 2.0], [2.0, 1.0]]),
+    np.array([[1.0, 0.0], [1.0, 0.0]]),
+    np.tri(2),
     np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
     np.diag([0.0, 1.0, 0.0]),
     np.diag([0.0, 0.0, 1.0]),
@@ -810,6 +812,12 @@ Which of them depend on the offset alone?
             "They are masked. `np.diagonal(a, offset)` takes a diagonal above the "
             "main one for a positive offset.",
             lambda a: _on_diagonals(a, range(0, -len(a), -1)),
+        ),
+        Misconception(
+            "Rows of the lower triangle compared without moving a column",
+            "The next entry of a diagonal is one row down and one column to the right. "
+            "You compare the same column, with the zeros above the diagonal.",
+            lambda a: bool(np.allclose(np.tril(a)[1:], np.tril(a)[:-1])),
         ),
         Misconception(
             "Whole matrix constant",

@@ -914,6 +914,14 @@ def _last_mean(text, layers):
     return vectors[-1]
 
 
+def _with_residual(text, layers):
+    vectors = np.eye(256)[[ord(letter) for letter in text]]
+    for _ in range(layers):
+        means = np.cumsum(vectors, axis=0) / np.arange(1, len(text) + 1)[:, None]
+        vectors = vectors + means
+    return vectors[-1]
+
+
 def _shares(text):
     """Map each letter of a text to its share of all letters of the text, a float."""
     return {letter: text.count(letter) / len(text) for letter in set(text)}
@@ -1073,6 +1081,12 @@ A causal average is a cumulative sum over the number of tokens so far.
             "Whole length in every mean",
             "The token at position i sees i + 1 tokens, and its mean is over those.",
             _unlike(_whole_length),
+        ),
+        Misconception(
+            "Residual connection added",
+            "There is none here: a layer's output is the mean alone, not the mean "
+            "added to the layer's input.",
+            _unlike(_with_residual),
         ),
         Misconception(
             "Sum over letters",

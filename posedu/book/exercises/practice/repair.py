@@ -811,6 +811,15 @@ def _by_section(frequencies_of):
     return answer
 
 
+def _ends_with_section(positions, sections, d):
+    parts = [
+        positions[axis].double()[:, None]
+        * frequencies(2 * sum(sections[: axis + 1]))[-pairs:]
+        for axis, pairs in enumerate(sections)
+    ]
+    return torch.cat(parts, -1)
+
+
 def _of_axes(change):
     """Make an answer with ``change(axes)`` in place of the pairs' axes."""
 
@@ -880,6 +889,12 @@ There is one list of frequencies for the whole head. Which axis does each pair r
             "Each section begins with the frequency 1 again. A section continues the "
             "head's list where the one before it ends.",
             _by_section(lambda omega, sections, axis: omega),
+        ),
+        Misconception(
+            "Head taken to end with the section",
+            "The frequencies are those of a head of `d` features, whatever section a "
+            "pair is in.",
+            _ends_with_section,
         ),
         Misconception(
             "Third section begins too early",

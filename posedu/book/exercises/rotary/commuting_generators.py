@@ -342,6 +342,17 @@ There are two conditions, and neither follows from the other.
                 m.rows == 2
                 and m[0, 0] == m[1, 1]
                 and m[0, 1] == -m[1, 0]
+                and sp.simplify(m.det()) == 1
+            ),
+        ),
+        Misconception(
+            "Only two dimensions considered, and nothing simplified",
+            "In three dimensions there are more rotations, and cos² 1 + sin² 1 is 1, "
+            "but SymPy says so only after `sp.simplify`.",
+            lambda m: (
+                m.rows == 2
+                and m[0, 0] == m[1, 1]
+                and m[0, 1] == -m[1, 0]
                 and m.det() == 1
             ),
         ),

@@ -1067,10 +1067,23 @@ Write one function that rotates, and use it four times.
             _errors_with(share=np.exp),
         ),
         Misconception(
-            "Stale weights with the query after the old positions",
+            "Stale and moved weights with the query after the old positions",
             "The query stands after the new positions, whatever positions the keys "
             "have.",
             _errors_with(cached_position=lambda old, new: old.max() + 1),
+        ),
+        Misconception(
+            "Stale weights with the query after the old positions",
+            "The query stands after the new positions, and the stale keys are read "
+            "from there.",
+            lambda *case: np.array(
+                [
+                    _errors_with(cached_position=lambda old, new: old.max() + 1)(*case)[
+                        0
+                    ],
+                    weight_errors(*case)[1],
+                ]
+            ),
         ),
         Misconception(
             "Moved keys rounded again",

@@ -139,6 +139,11 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
             ),
         ),
         Misconception(
+            "Base 10,000, whatever `base` is",
+            "The base is an argument. With a larger one fewer pairs make a full turn.",
+            lambda d, base, length: pairs_with_full_turn(d, 10000.0, length),
+        ),
+        Misconception(
             "Whole turns of all pairs added",
             "How many pairs make a turn is asked for, not how many turns they make together.",
             lambda d, base, length: int(
@@ -736,6 +741,11 @@ The cosines are even: half a turn is enough.
         Property(
             "The result is a rational number",
             lambda answer, n: isinstance(sp.sympify(answer(n)), sp.Rational),
+        ),
+        Property(
+            "All zeros are odd multiples of π/(n + 1) or π/(n − 1), so the share times "
+            "n² − 1 is a whole number. Counting on a grid finds the share only nearly",
+            lambda answer, n: bool((sp.sympify(answer(n)) * (n * n - 1)).is_integer),
         ),
     ),
     level="hard",

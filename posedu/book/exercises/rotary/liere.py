@@ -1616,6 +1616,16 @@ def _rank_with(generator):
     return lambda p: int(torch.linalg.matrix_rank(_jacobian(p, generator), atol=1e-6))
 
 
+def _rank_of_slices(reduce):
+    """Make a wrong answer: ``reduce(ranks)``, of the Jacobian's [b, b] slices."""
+
+    def answer(p):
+        slices = _jacobian(p).view(len(p), len(p), *p.shape)
+        return int(reduce(torch.linalg.matrix_rank(slices, atol=1e-6)))
+
+    return answer
+
+
 def _entries_with_gradient(p):
     return int((_jacobian(p).abs().amax(0) > 1e-6).sum())
 
@@ -1651,6 +1661,7 @@ Make a $b^2 \times b^2$ matrix of the result.
         (_FULL_TURN.mT,),
         (2 * _FULL_TURN,),
         (torch.nn.functional.pad(_FULL_TURN, (0, 1, 0, 1)),),
+        (0 * _FULL_TURN,),
     ),
     solution=derivative_rank,
     misconceptions=(
@@ -1699,6 +1710,17 @@ Make a $b^2 \times b^2$ matrix of the result.
             "Rank of P",
             "The rank of the *derivative* is asked for, the rank of a b² × b² matrix.",
             lambda p: int(torch.linalg.matrix_rank(p)),
+        ),
+        Misconception(
+            "Jacobian not reshaped",
+            "`matrix_rank` of [b, b, b, b] gives one rank for each [b, b] slice.",
+            _rank_of_slices(torch.max),
+        ),
+        Misconception(
+            "Jacobian not reshaped, ranks added",
+            "`matrix_rank` of [b, b, b, b] gives one rank for each [b, b] slice, and "
+            "directions of several slices may be the same.",
+            _rank_of_slices(torch.sum),
         ),
         Misconception(
             "Rank of A",
