@@ -15,7 +15,7 @@ from posedu.command.diagnose import diagnose
 from posedu.command.kernel import kernel, oracle
 from posedu.command.passed_on import run, time
 
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+PASSED_ON = {"ignore_unknown_options": True}
 
 app = typer.Typer(
     name="posedu",

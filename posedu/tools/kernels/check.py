@@ -573,6 +573,9 @@ def _called(kernel, case: Case, positional, named):
             keywords = (f"{name}=…" for name in named)
             own = (*_positional_inputs(case), "positions", *keywords)
             text += f"; it is called as kernel({', '.join(own)})"
+        else:
+            shapes = [str([*x.shape]) for x in positional if hasattr(x, "shape")]
+            text += f"; the arguments have shapes {', '.join(shapes)}"
         raise KernelError("raises", text) from None
 
 

@@ -1,0 +1,146 @@
+"""``posedu kernel``, ``oracle``, ``convert``, ``time`` and ``run``."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from posedu.command import main
+from support.safetensors_files import read, written
+
+KERNELS = """
+import torch
+
+def rotate(x, positions, base=10_000.0):
+    w = base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angle = positions[:, None, :, None].double() * w.double()
+    cos, sin = angle.cos(), angle.sin()
+    a, b = x.double().chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
+
+def other_base(x, positions):
+    return rotate(x, positions, base=500_000.0)
+
+def shifted(x, positions):
+    return rotate(x, positions + 1)
+
+def nothing(x, positions):
+    raise NotImplementedError("later")
+"""
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 2,
+    "rope_theta": 500_000.0,
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with kernels and a configuration, from which the command is run."""
+    (tmp_path / "own_kernels.py").write_text(KERNELS, "utf-8")
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_kernels", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    sys.modules.pop("own_kernels", None)
+
+
+def test_a_kernel_is_right_or_wrong_or_not_run(here, capsys):
+    half = ["layout=half"]
+    assert main(["kernel", "own_kernels:rotate", *half]) == 0
+    assert capsys.readouterr().out.startswith("✓ RoPE: right")
+    assert main(["kernel", "own_kernels:shifted", *half]) == 1
+    assert "✗ RoPE: wrong" in capsys.readouterr().out
+    assert main(["kernel", "own_kernels:nothing", *half]) == 2
+    assert "cannot run: it raises NotImplementedError" in capsys.readouterr().out
+
+
+def test_a_kernel_is_tested_with_the_numbers_of_a_configuration(here, capsys):
+    of_config = ["--config", "config.json", "--dtypes", "float64"]
+    assert main(["kernel", "own_kernels:other_base", *of_config]) == 0
+    assert main(["kernel", "own_kernels:rotate", *of_config]) == 1
+    assert "base 10,000" in capsys.readouterr().out
+    two = LLAMA | {"model_type": "gemma3_text", "rope_local_base_freq": 10_000.0}
+    (here / "two.json").write_text(json.dumps(two), "utf-8")
+    assert main(["kernel", "own_kernels:rotate", "--config", "two.json"]) == 2
+    assert "must have one kind of rotated layer" in capsys.readouterr().err
+
+
+def test_a_verdict_is_a_line_of_json(here, capsys):
+    assert main(["kernel", "own_kernels:shifted", "layout=half", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (
+        said["schema"] == "posedu.kernel/1" and said["target"] == "own_kernels:shifted"
+    )
+    assert said["ok"] is False and said["faults"] and said["failures"]
+
+
+def test_test_cases_are_written_for_other_languages(here, capsys):
+    assert main(["oracle", "rope", "layout=half", "--out", "rope.npz"]) == 0
+    with np.load(here / "rope.npz") as arrays:
+        count = len(json.loads(str(arrays["README"]))["cases"])
+    assert capsys.readouterr().out == f"rope.npz: {count} cases of rope\n"
+
+
+@pytest.fixture
+def checkpoint(here):
+    """A folder with a configuration and a file of three matrices."""
+    folder = here / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA), "utf-8")
+    made = torch.Generator().manual_seed(0)
+    tensors = {
+        f"model.layers.0.self_attn.{name}_proj.weight": torch.randn(
+            64, 64, generator=made
+        ).bfloat16()
+        for name in "qkv"
+    }
+    written(folder / "model.safetensors", tensors)
+    return folder
+
+
+def test_a_checkpoint_is_planned_and_converted(checkpoint, here, capsys):
+    assert main(["convert", "model", "--to", "interleaved", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Pairs half → interleaved: 2 tensors to permute")
+    assert [*here.glob("*new*")] == []
+    target = str(here / "new.safetensors")
+    assert main(["convert", "model", target, "--to", "interleaved"]) == 0
+    assert f"written to {target}" in capsys.readouterr().out
+    before, _ = read(checkpoint / "model.safetensors")
+    after, _ = read(here / "new.safetensors")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    heads = before[name].view(2, 2, 16, 64).transpose(1, 2).reshape(64, 64)
+    assert torch.equal(after[name], heads)
+    assert main(["convert", "model", target, "--to", "interleaved"]) == 2
+    assert "exists" in capsys.readouterr().err
+    given = ["--from", "interleaved", "--config", "model/config.json", "--to", "half"]
+    assert main(["convert", target, str(here / "back.safetensors"), *given]) == 0
+    back, _ = read(here / "back.safetensors")
+    assert all(torch.equal(back[n], before[n]) for n in before)
+
+
+def test_a_tensor_that_cannot_be_converted_is_named(checkpoint, capsys):
+    tensors, _ = read(checkpoint / "model.safetensors")
+    tensors["model.layers.0.self_attn.qkv_proj.weight"] = torch.zeros(
+        192, 64
+    ).bfloat16()
+    written(checkpoint / "model.safetensors", tensors)
+    assert main(["convert", "model", "new", "--to", "interleaved"]) == 1
+    assert "qkv_proj" in capsys.readouterr().out
+    assert not (checkpoint.parent / "new").exists()
+
+
+def test_experiments_and_timings_get_their_arguments(here, capsys):
+    assert main(["run", "no-such-experiment"]) == 2
+    assert (
+        "the experiments are characters, context_extension" in capsys.readouterr().err
+    )
+    assert main(["run", "digits", "--help"]) == 0
+    assert "--epochs" in capsys.readouterr().out
+    assert main(["time", "--help"]) == 0
+    assert "--lengths" in capsys.readouterr().out
