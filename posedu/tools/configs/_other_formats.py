@@ -1,14 +1,11 @@
-"""Readers of configurations in GGUF and in the formats of Meta, Megatron and others."""
+"""Readers of configurations in the formats of Meta, Megatron and others."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from posedu.tools.configs._fields import count, counts, first, number, short_repr
 from posedu.tools.configs._rope_parameters import Parameters, rope
-from posedu.tools.configs._watched import Watched
 from posedu.tools.configs.rotary_config import (
-    NOTE,
     WARNING,
     ConfigError,
     Reading,
@@ -62,88 +59,6 @@ def _head_dim(config: Config, hidden: str, heads: str, *own: str) -> int:
         names = " and ".join(missing)
         raise ConfigError(f"{names} must be given to compute the head dimension")
     return count(hidden, config[hidden]) // count(heads, config[heads])
-
-
-# --- GGUF: metadata with the key names of the gguf package
-
-GGUF_TYPES = {"none": "default", "linear": "linear", "yarn": "yarn"}
-
-
-def is_gguf(config: Config) -> bool:
-    """Return whether a mapping is the metadata of a GGUF file."""
-    return "general.architecture" in config
-
-
-def read_gguf(config: Watched) -> Reading:
-    """Read the rotary embedding of a GGUF file's metadata.
-
-    Raises
-    ------
-    ConfigError
-        The method is LongRoPE, whose lists of factors are tensors of the file, not
-        metadata; or a value is missing or has another type.
-    """
-    family = config["general.architecture"]
-    if not isinstance(family, str):
-        raise ConfigError(
-            f"general.architecture must be text, got {short_repr(family)}"
-        )
-    own = config.under(f"{family}.")
-    scaling = own.under("rope.scaling.")
-    kind = scaling.get("type", "none")
-    if kind == "longrope":
-        raise ConfigError(
-            f"{family}.rope.scaling.type is 'longrope': its lists are the tensors "
-            "rope_factors_short and rope_factors_long of the file, not metadata"
-        )
-    if not isinstance(kind, str) or kind not in GGUF_TYPES:
-        raise ConfigError(
-            f"{family}.rope.scaling.type must be one of {', '.join(GGUF_TYPES)}, got "
-            f"{short_repr(kind)}"
-        )
-    head_dim = _head_dim(
-        own, "embedding_length", "attention.head_count", "attention.key_length"
-    )
-    width = own.get("rope.dimension_count")
-    given = {
-        "rope_type": GGUF_TYPES[kind],
-        "factor": scaling.get("factor"),
-        "original_max_position_embeddings": scaling.get("original_context_length"),
-        "beta_fast": scaling.get("yarn_beta_fast"),
-        "beta_slow": scaling.get("yarn_beta_slow"),
-    }
-    remarks = [
-        Remark(
-            NOTE,
-            "a tensor rope_freqs in the file, if there is one, also divides these "
-            "frequencies (Llama 3.1's scaling is stored so); the metadata do not show "
-            "whether there is one",
-        ),
-    ]
-    given_factor = scaling.get("attn_factor")
-    own_factor = 1.0
-    if given_factor is not None:
-        own_factor = number(f"{family}.rope.scaling.attn_factor", given_factor)
-    found: dict[str, RotaryConfig | None] = {}
-    longest = own.get("context_length")
-    for title, base in (("all", "rope.freq_base"), ("window", "rope.freq_base_swa")):
-        if title == "window" and own.get(base) is None:
-            continue
-        made = rope(
-            Parameters(
-                where=f"{family}.rope",
-                given={**given, "rope_theta": own.get(base)},
-                head_dim=head_dim,
-                width=None
-                if width is None
-                else count(f"{family}.rope.dimension_count", width),
-                longest=None if longest is None else count("context_length", longest),
-                remarks=remarks,
-            )
-        )
-        factor = own_factor * made.attention_factor
-        found[title] = replace(made, attention_factor=factor)
-    return Reading(format="GGUF", family=family, kinds=found, remarks=tuple(remarks))
 
 
 # --- Meta's params.json
@@ -381,7 +296,7 @@ def read_chatglm(config: Config) -> Reading:
 
 # --- diffusers: a number of features for each axis
 
-AXES = ("axes_dims_rope", "rope_axes_dim", "axes_dims")
+AXES = ("axes_dims_rope", "axes_dim_rope", "rope_axes_dim", "axes_dims")
 DIFFUSERS = {
     "BriaFiboTransformer2DModel": 10_000.0,
     "ChromaTransformer2DModel": 10_000.0,
@@ -389,15 +304,59 @@ DIFFUSERS = {
     "Flux3Transformer2DModel": 10_000.0,
     "FluxTransformer2DModel": 10_000.0,
     "HunyuanVideoTransformer3DModel": 256.0,
+    "Lumina2Transformer2DModel": 10_000.0,
     "QwenImageTransformer2DModel": 10_000.0,
     "ZImageTransformer2DModel": 256.0,
 }
 """Classes of diffusers 0.42.1 with interleaved pairs, and their bases."""
+COGVIEW = "CogView4Transformer2DModel"
+WAN = (
+    "ChronoEditTransformer3DModel",
+    "SkyReelsV2Transformer3DModel",
+    "WanAnimateTransformer3DModel",
+    "WanTransformer3DModel",
+    "WanVACETransformer3DModel",
+)
+"""Classes with frames, rows and columns, whose shares follow from the head."""
+LTX = ("LTX2VideoTransformer3DModel", "LTXVideoTransformer3DModel")
+"""Classes that rotate all features before they are divided into heads."""
 
 
 def is_diffusers(config: Config) -> bool:
     """Return whether a mapping configures a diffusers transformer with axial RoPE."""
-    return first(config, *AXES) is not None
+    family = config.get("_class_name")
+    return first(config, *AXES) is not None or family in (COGVIEW, *WAN, *LTX)
+
+
+def _axes(config: Config) -> tuple[tuple[int, ...], str]:
+    """Return the number of features of each axis, and the name that gives it.
+
+    CogView 4 has two axes of half a head each, since its ``rope_axes_dim`` counts
+    positions; Wan has rows and columns of a third of a head each, and frames.
+
+    Raises
+    ------
+    ConfigError
+        The class has no axes of a head, or a value has another type.
+    """
+    family, name = config.get("_class_name"), "attention_head_dim"
+    if family in LTX:
+        raise ConfigError(
+            f"{family} rotates all features before they are divided into heads, by "
+            "angles of fractional positions, so no head has frequencies to be read"
+        )
+    if family not in (COGVIEW, *WAN):
+        named, value = first(config, *AXES) or ("", None)
+        return counts(named, value), named
+    if config.get(name) is None:
+        raise ConfigError(f"{family}: {name} is needed to compute the axes from it")
+    head_dim = count(name, config[name])
+    if family == COGVIEW:
+        config.get("rope_axes_dim")  # numbers of positions
+        return (head_dim // 2, head_dim // 2), name
+    config.get("rope_max_seq_len")
+    third = 2 * (head_dim // 6)
+    return (head_dim - 2 * third, third, third), name
 
 
 def read_diffusers(config: Config) -> Reading:
@@ -409,12 +368,12 @@ def read_diffusers(config: Config) -> Reading:
         An axis has an odd number of features, the axes have more features than the
         head, or a value has another type.
     """
-    named, value = first(config, *AXES) or ("", None)
-    widths = counts(named, value)
+    widths, named = _axes(config)
     odd = [width for width in widths if width % 2]
     if odd or not widths:
         raise ConfigError(
-            f"{named} must be one or more even numbers, got {short_repr(value)}"
+            f"{named} must be one or more even numbers, got "
+            f"{short_repr(config.get(named))}"
         )
     head_dim = config.get("attention_head_dim")
     if head_dim is not None and count("attention_head_dim", head_dim) < sum(widths):
@@ -424,9 +383,14 @@ def read_diffusers(config: Config) -> Reading:
         )
     remarks: list[Remark] = []
     family = config.get("_class_name")
-    base = DIFFUSERS.get(family) if isinstance(family, str) else None
+    base, layout = None, "interleaved"
+    if isinstance(family, str):
+        derived = dict.fromkeys((COGVIEW, *WAN), 10_000.0)
+        base = {**DIFFUSERS, **derived}.get(family)
+    if family == COGVIEW:
+        layout = "half"
     if base is None:
-        base = 10_000.0
+        base, layout = 10_000.0, ""
         remarks.append(
             Remark(
                 WARNING,
@@ -436,9 +400,6 @@ def read_diffusers(config: Config) -> Reading:
                 "unknown-type",
             )
         )
-        layout = ""
-    else:
-        layout = "interleaved"
     given_base = first(config, "rope_theta", "theta")
     made = RotaryConfig(
         head_dim=sum(widths) if head_dim is None else count("head", head_dim),

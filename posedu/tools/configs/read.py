@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from posedu.tools.configs import _other_formats, _timm, _transformers
+from posedu.tools.configs import _gguf, _other_formats, _timm, _transformers
 from posedu.tools.configs._fields import short_repr
 from posedu.tools.configs._watched import Watched, about_positions
 from posedu.tools.configs.rotary_config import WARNING, ConfigError, Reading, Remark
@@ -18,7 +18,7 @@ GGUF = b"GGUF"  # first bytes of a .gguf file
 Config = Mapping[str, Any]
 Reader = Callable[[Watched], Reading]
 READERS: tuple[tuple[Callable[[Config], bool], Reader], ...] = (
-    (_other_formats.is_gguf, _other_formats.read_gguf),
+    (_gguf.is_gguf, _gguf.read_gguf),
     (_timm.is_timm, _timm.read_timm),
     (_other_formats.is_diffusers, _other_formats.read_diffusers),
     (_other_formats.is_chatglm, _other_formats.read_chatglm),
@@ -39,14 +39,17 @@ SHOWN_KEYS = 6
 def read_rope(config: str | Path | Config | object) -> Reading:
     """Read the rotary embeddings of a model from its configuration.
 
-    Only JSON is loaded: no weights, no code.
+    Only JSON is loaded: no weights, no code. Of a ``.gguf`` file, the metadata and the
+    tensors of rotary factors are read, with the package gguf.
 
     Parameters
     ----------
     config
-        The path of a JSON file, or of a folder with a ``config.json`` or
-        ``params.json``; the content of such a file as a mapping; or an object with a
-        method ``to_dict``, such as the configurations of transformers.
+        The path of a JSON file, of a ``.gguf`` file, or of a folder with a
+        ``config.json`` or ``params.json``; the content of such a JSON file as a
+        mapping; or an object with a method ``to_dict``, such as the configurations of
+        transformers. Files of GGUF's metadata may be the output of ``gguf-dump
+        --json``.
 
     Returns
     -------
@@ -86,6 +89,8 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         )
     if wrong := [name for name in config if not isinstance(name, str)]:
         raise ConfigError(f"the keys must be text, got {short_repr(wrong[0])}")
+    if _gguf.is_dump(config):
+        config = _gguf.from_dump(config)
     for recognizes, read in READERS:
         if recognizes(config):
             return _with_unread(read, config)
@@ -119,17 +124,15 @@ def _with_unread(read: Reader, config: Config) -> Reading:
 
 
 def _load(path: Path) -> tuple[Any, list[str]]:
-    """Return the JSON of a file, and the keys that an object in the file has twice."""
+    """Return the content of a file, and the keys that an object in it has twice."""
     if path.is_dir():
         named = [path / name for name in ("config.json", "params.json")]
         path = next((file for file in named if file.exists()), named[0])
     with path.open("rb") as file:
-        data = file.read(LARGEST_FILE + 1)
-    if data.startswith(GGUF):
-        raise ConfigError(
-            "a .gguf file itself cannot be read: give its metadata as JSON, with the "
-            "key names of the gguf package"
-        )
+        data = file.read(len(GGUF))
+        if data == GGUF:
+            return _gguf.from_file(path), []
+        data += file.read(LARGEST_FILE + 1 - len(GGUF))
     if len(data) > LARGEST_FILE:
         raise ConfigError(
             f"the file must have at most {LARGEST_FILE} bytes to be a configuration, "

@@ -6,6 +6,7 @@ from typing import Any
 
 from posedu._argument_types import check_types
 from posedu.numpy.rotary import yarn_attention_factor
+from posedu.tools.configs._gguf import architectures
 from posedu.tools.configs._transformers import SIDES, SUBCONFIG
 from posedu.tools.configs.rotary_config import ConfigError, Reading, RotaryConfig
 
@@ -163,6 +164,17 @@ def _longrope(rope: RotaryConfig) -> Config:
     }
 
 
+def _factors(rope: RotaryConfig) -> Config:
+    divisors = list(rope.options["divisors"])
+    return {
+        "rope_type": "longrope",
+        "short_factor": divisors,
+        "long_factor": divisors,
+        "original_max_position_embeddings": rope.longest or 1,
+        "attention_factor": rope.attention_factor,
+    }
+
+
 def _proportional(rope: RotaryConfig) -> Config:
     share = 2 * rope.options["rotated_pairs"] / rope.head_dim
     return {"partial_rotary_factor": share, "factor": rope.options["factor"]}
@@ -176,6 +188,7 @@ _METHODS: Mapping[str, Callable[[RotaryConfig], Config]] = {
     "yarn": _yarn,
     "llama3": _llama3,
     "longrope": _longrope,
+    "factors": _factors,
     "proportional": _proportional,
 }
 
@@ -222,7 +235,7 @@ def _only(reading: Reading, format: str, *methods: str) -> RotaryConfig:
 
 def _gguf(reading: Reading) -> Config:
     rope = _only(reading, "GGUF", "default", "linear", "yarn")
-    family = reading.family or "llama"
+    family = _gguf_architecture(reading.family, rope.layout)
     config: Config = {
         "attention.key_length": rope.head_dim,
         "rope.dimension_count": rope.width,
@@ -233,18 +246,50 @@ def _gguf(reading: Reading) -> Config:
     if rope.method != "default":
         config["rope.scaling.type"] = rope.method
         config["rope.scaling.factor"] = rope.options["factor"]
+    built_in = 1.0
     if rope.method == "yarn":
         if not rope.options["truncate"]:
             raise ConfigError("GGUF has no YaRN whose ramp is not truncated")
         config["rope.scaling.original_context_length"] = rope.trained
-        config["rope.scaling.yarn_beta_fast"] = rope.options["fast"]
-        config["rope.scaling.yarn_beta_slow"] = rope.options["slow"]
-        built_in = yarn_attention_factor(
-            rope.options["factor"]
-        )  # ggml multiplies by it.
+        config |= _gguf_ramp(family, rope.options["fast"], rope.options["slow"])
+        built_in = yarn_attention_factor(rope.options["factor"])  # ggml multiplies.
+    if rope.attention_factor != built_in:
         config["rope.scaling.attn_factor"] = rope.attention_factor / built_in
     written = {f"{family}.{name}": value for name, value in config.items()}
     return {"general.architecture": family, **written}
+
+
+def _gguf_architecture(family: str, layout: str) -> str:
+    """Return the architecture to write: the model family, or one of the same layout.
+
+    The family is written if llama.cpp rotates all layers of an architecture of this
+    name alike, by numbers of the file alone, and with ``layout``.
+    """
+    record = architectures().get(family, {})
+    window = record.get("window", {"needs": ""})
+    if (
+        record.get("layout")
+        and layout in ("", record["layout"])
+        and not {"own", "unrotated", "latent", "order"} & {*record}
+        and "needs" in window
+    ):
+        return family
+    return "qwen2" if layout == "half" else "llama"
+
+
+def _gguf_ramp(family: str, fast: float, slow: float) -> Config:
+    """Return the limits of YaRN's ramp as GGUF metadata of an architecture."""
+    record = architectures()[family]
+    limits = {"yarn_beta_fast": fast, "yarn_beta_slow": slow}
+    names = {f"rope.scaling.{name}": value for name, value in limits.items()}
+    if {*names} <= {*record["reads"]}:
+        return names
+    if (fast, slow) != (32.0, 1.0):
+        raise ConfigError(
+            f"llama.cpp reads no beta_fast and beta_slow in {family!r}: they must be "
+            f"32 and 1, got {fast:g} and {slow:g}"
+        )
+    return {}
 
 
 def _megatron(reading: Reading) -> Config:
