@@ -588,7 +588,7 @@ Take the logarithm of both sides, and round to the side on which the bound still
         ),
         Misconception(
             "One feature for each row",
-            "With that many all cosines could be 0. Nearly orthogonal rows need fewer.",
+            "With that many all cosines could be 0, but random rows are not orthogonal.",
             lambda n, e, d: int(n),
         ),
         Misconception(

@@ -83,7 +83,7 @@ Only one of the two changes with $\delta$.
         ),
         Misconception(
             "Term with i + j left out",
-            "That term vanishes only in the limit of large shifts.",
+            "That term tends to 0 for large shifts, and is not 0 in general.",
             _product(sign=0),
         ),
         Misconception(

@@ -1285,7 +1285,7 @@ The inner product is $\sum_p \cos \omega_p t$, by {prf:ref}`the theorem on the G
 The first rise is at 4 for $d = 2$, 4 and 16, at 6 for $d = 64$, at 12 for $d = 88$ and at 44 for $d = 512$.
 The fastest cosine rises from $t = \pi$ on; with more pairs more of the cosines are still falling there.
 In these examples the first rise never comes earlier for a larger $d$.
-So the curve is largest at 0, but it does not fall with the distance: at its first rise the value is still 0.73 of the maximum for $d = 64$.
+So the curve is largest at 0, but it does not fall with the distance: at its first rise the value is still 0.74 of the maximum for $d = 64$.
 """,
     prediction=Prediction(
         "At which offset does the curve rise for the first time for $d = 64$?",

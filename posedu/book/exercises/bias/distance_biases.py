@@ -378,8 +378,7 @@ Python's integers have no largest one.
         ),
         Misconception(
             "Second half linear",
-            "Your buckets have equal widths. Each of T5's is wider than the one "
-            "before by a constant factor.",
+            "Your buckets have equal widths. The boundaries of T5's grow by a constant factor, before rounding.",
             lambda t, E, T: np.where(
                 t < E, t, np.minimum(2 * E - 1, E + (t - E) * E // (T - E))
             ),

@@ -988,16 +988,14 @@ A causal average is a cumulative sum over the number of tokens so far.
         Misconception(
             "Lengths that are seen",
             "Your answer assumes that texts of different lengths are distinguished. "
-            "If no letter marks the beginning, equal shares give equal outputs, "
-            "however many tokens there are.",
+            "In one layer equal shares give equal outputs, however many tokens there are.",
             lambda left, right, layers: (
                 len(left) != len(right) or distinguishes(left, right, layers)
             ),
         ),
         Misconception(
             "Letters counted, not averaged",
-            "Your answer assumes that the number of each letter counts. Weights sum "
-            "to one, so twice as many of every letter is the same.",
+            "Your answer assumes that the number of each letter counts. Weights sum to one, so in one layer twice as many of every letter is the same.",
             lambda left, right, layers: (
                 sorted(left) != sorted(right) or distinguishes(left, right, layers)
             ),

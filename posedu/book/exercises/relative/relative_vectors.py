@@ -127,7 +127,7 @@ In which direction from there is the row of the next key?
         ),
         Misconception(
             "Limits of ±(k − 1)",
-            "The largest offset with a row of its own is k, not k − 1.",
+            "The last row on each side is that of the offset k, which all farther keys share.",
             lambda i, j, k: k + max(1 - k, min(k - 1, j - i)),
         ),
         Misconception(
@@ -824,7 +824,7 @@ Take a product with the whole basis, then `gather` along the last axis.
     explanation=r"""
 The product of $r_i$ with the whole basis has a number for each query and distance; `gather` takes the number of $i - j$ for each key.
 Indices outside the table are clamped, so that `gather` reads some number there, and the mask `near` sets these numbers to 0: later keys have a negative distance, far keys one from `table_length` on.
-By {prf:ref}`the definition of Inkling's relative logits <def-inkling-box>` this term is not divided by anything, other than $q_i^\top k_j$.
+By {prf:ref}`the definition of Inkling's relative logits <def-inkling-box>` this term, unlike $q_i^\top k_j$, is not divided by anything.
 """,
 )
 

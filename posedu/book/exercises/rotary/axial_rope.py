@@ -89,8 +89,7 @@ First write down all frequencies for $d = 8$.
         ),
         Misconception(
             "Exponent of RoPE on a line",
-            "With −2t/d and only d/4 values of t the slowest pair hardly gets below "
-            "the square root of the base. Each axis has half of the head: what is "
+            "With −2t/d and only d/4 values of t the slowest pair stays above one over the root of the base. Each axis has half of the head: what is "
             "its width? Base 10 gives the same number, but it is mixed RoPE's.",
             lambda d: (d // 4, sp.Integer(1), _slowest(100, d // 4 - 1, d, step=2)),
         ),
@@ -159,8 +158,7 @@ First write down all frequencies for $d = 8$.
         ),
         Misconception(
             "A tenth for each further pair",
-            "The factor 1/10 is right for d = 8. The last frequency is always just "
-            "above 1/base: more pairs stand closer together.",
+            "The factor 1/10 is right for d = 8. The last frequency is above 1/base, the nearer the more pairs there are.",
             lambda d: (d // 4, sp.Integer(1), sp.Rational(1, 10) ** (d // 4 - 1)),
         ),
         Misconception(
@@ -186,7 +184,7 @@ First write down all frequencies for $d = 8$.
     explanation=r"""
 A head has $d/2$ pairs, half of them for each axis: $d/4$ frequencies.
 They are $100^{-4t/d}$ with $t = 0, \dots, d/4 - 1$, by {prf:ref}`the definition of axial RoPE <def-axial-box>` with $N = 2$.
-The fastest is $100^0 = 1$ and the slowest $100^{-4(d/4 - 1)/d} = 100^{4/d - 1}$, a little above $1/100$; for $d = 8$ it is $1/10$.
+The fastest is $100^0 = 1$ and the slowest $100^{-4(d/4 - 1)/d} = 100^{4/d - 1}$, which is $100^{4/d}$ times $1/100$: 0.013 for $d = 64$, and $1/10$ for $d = 8$.
 """,
 )
 

@@ -159,7 +159,7 @@ How many pairs of that axis come before it?
     explanation=r"""
 If all sections were long enough, pair $p$ would look at axis $p \bmod N$, and $\lfloor p/N \rfloor$ pairs of that axis would come before it.
 So it keeps this axis while $\lfloor p/N \rfloor$ is less than the axis's section, and looks at axis 0 afterwards: {prf:ref}`the interleaved order of M-RoPE <def-m-rope-box>`.
-For an axis $a \ge 1$ these are the pairs $a, a + N, \dots$; the slow pairs at the end all belong to time.
+For an axis $a \ge 1$ these are the pairs $a, a + N, \dots$; where axis 0 has the largest section, slow pairs at the end are left to it.
 """,
 )
 
@@ -215,7 +215,8 @@ What is the largest coordinate of a grid that begins at $s$?
     misconceptions=(
         Misconception(
             "Tokens counted",
-            "The positions of a grid rise by less than its number of tokens.",
+            "The positions of a grid rise by its longest side, not by its number of "
+            "tokens.",
             _sum_of(lambda t, h, w: t * h * w),
         ),
         Misconception(

@@ -74,7 +74,7 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
         ),
         Misconception(
             "Factor c^(−i) left out",
-            "The values grow with c^j, so the output must shrink with i.",
+            "The values carry c^j, so the output needs c^(−i).",
             _inverse_with(
                 lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: sp.Integer(1)
             ),

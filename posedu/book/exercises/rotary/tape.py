@@ -229,7 +229,7 @@ Write both products as sums.
         ),
         Misconception(
             "0, as for u = v",
-            "The update keeps a rotation only for u = v.",
+            "β is 0 only for u = ±v; here they differ.",
             lambda u, v: sp.Integer(0),
         ),
         Misconception(

@@ -474,7 +474,7 @@ Where does the 1 stand inside the logarithm or the power, and where outside?
     ),
     explanation=r"""
 For the same $\alpha$ and $x$ the order is `"floor"` ≤ `"steps"` ≤ `"power"`, by {prf:ref}`the theorem on the shipped formulas <thm-temperature-shipped>`.
-The first two differ by $\alpha \log 2$ at most, and only the power is above 1 from the first key on.
+The first two differ by $\alpha \log 2$ at most, and for $\alpha > 0$ and $L > 1$ only the power is above 1 from the first key on.
 So a model trained with one of them and run with another has slightly other scores, with the power at every query, between the first two from $L$ keys on, and no error message.
 """,
 )
@@ -656,7 +656,7 @@ Multiply it from the left by the mask of the next layer.
         ),
         Misconception(
             "Equal layers counted once",
-            "A second layer of the same kind and size reaches further.",
+            "A second window of the same size reaches further.",
             _visible(take=dict.fromkeys),
         ),
         Misconception(
