@@ -82,9 +82,10 @@ def context_extension_explorable() -> Explorable:
             Choice("d", "d", WIDTHS),
         ),
         summary=summary_text(*first),
-        caption="Each method of this chapter multiplies each pair's frequency by a number "
-        "of its own. Left of the line of one full turn a pair met only part of its angles "
-        "in training; the color shows whether it meets new ones in the longer text.",
+        caption="Each method of this chapter multiplies each pair's frequency by a "
+        "number of its own. Left of the line of one full turn a pair met only part of "
+        "its angles in training; the color shows whether it meets new ones in the "
+        "longer text.",
     )
 
 
