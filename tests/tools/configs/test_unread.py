@@ -174,7 +174,7 @@ def test_names_are_noted_where_they_are_read():
 
 
 def test_names_that_are_numbers_are_no_error():
-    """As in ``id2label`` of a configuration of transformers, an object in memory."""
+    """Objects in memory have them, such as ``id2label`` of transformers."""
     config = LLAMA | {"id2label": {0: "NEGATIVE", 1: "POSITIVE"}}
     assert read_rope(config).remarks == read_rope(LLAMA).remarks
 
