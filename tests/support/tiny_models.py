@@ -88,7 +88,7 @@ class Attention(nn.Module):
             k, v = (torch.cat(pair, 2) for pair in zip(cache, (k, v), strict=True))
         visible = torch.ones(tokens, k.shape[2], dtype=bool).tril(k.shape[2] - tokens)
         visible = visible & mask[:, None, None, :] if mask is not None else visible
-        visible = visible | torch.eye(tokens, k.shape[2], dtype=bool)
+        visible = visible | torch.eye(k.shape[2], dtype=bool)[-tokens:]
         if self.product:
             scores = torch.matmul(q, k.transpose(-1, -2)) / self.d**0.5
             y = scores.masked_fill(~visible, -torch.inf).softmax(-1) @ v

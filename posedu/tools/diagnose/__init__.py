@@ -4,7 +4,8 @@
 queries and keys that reach attention. At each position a rotation is a fixed matrix of
 two-by-two blocks. The blocks show which columns are paired, and the direction and angle
 of their rotation, whatever code made them. Then it shifts, pads, caches and packs texts
-and compares outputs. ``posedu diagnose`` prints the report.
+and compares outputs, and measures the scale and the bias of scores.
+``posedu diagnose`` prints the report.
 """
 
 import re
@@ -28,16 +29,20 @@ from posedu.tools.diagnose.inputs import (
 )
 from posedu.tools.diagnose.measurement import MeasuredRotation, measure
 from posedu.tools.diagnose.report import (
+    FAULT,
     Diagnosis,
     Finding,
     Layer,
     as_json,
     coarse_buffers,
     findings,
+    ignored,
     measured_alone,
     unfilled_buffers,
+    unrotated,
 )
 from posedu.tools.diagnose.rotary_modules import RotaryModule, rotary_modules
+from posedu.tools.diagnose.scores import expected_bias, measure_scores, of_scores
 from posedu.tools.diagnose.small_model import small
 
 __all__ = [
@@ -52,6 +57,8 @@ __all__ = [
     "small",
 ]
 
+NO_ROPE = "this configuration has no RoPE parameters"
+"""Start of the error message for a configuration without rotary embeddings."""
 POSITIONS = (0, 1, 2, 8, 64, 257, 1001, 4093)
 """Positions at which rotations are measured. Each is a few times the one before, so
 that full turns can be counted, and bfloat16 does not represent the last three."""
@@ -93,7 +100,7 @@ def diagnose(
         Positions to measure at, increasing, with 0 and 1 among them. Those that the
         model refuses, and those beyond its training length, are left out.
     behavior
-        Whether to test shifted, padded, cached and packed texts.
+        Whether to test shifted, padded, cached, packed and longer texts.
 
     Raises
     ------
@@ -110,37 +117,76 @@ def diagnose(
     reading, config_error = _reading(config)
     at = [p for p in at if p < _longest(reading)]
     tried: list[Trial] = []
-    alone: list[Finding] = []
+    of_model: list[Finding] = []
+    of_logits: list[Finding] = []
+    left_out: list[str] = []
+    is_pooled = False
     try:
         given = inputs or default_inputs(model)
+        near = [p for p in at if p < 300]
         if inputs is not None or accepts(model, "position_ids"):
             calls = _single_token_calls(model, given, at)
         else:
-            calls = _repeated_token_calls(model, given, [p for p in at if p < 300])
-        layers = [_layer(number, of, reading) for number, of in enumerate(calls)]
+            calls = _repeated_token_calls(model, given, near)
+        layers = _layers(calls, reading)
+        if all(map(_is_constant, layers)) and accepts(model, "position_ids"):
+            counted = _counted_layers(model, given, near, reading)
+            if _is_rotated(counted):
+                layers, of_model = counted, [ignored()]
         if behavior:
             eps = max(layer.query.eps for layer in layers)
-            tried = list(trials(model, given, max(calls[0]) // 2, eps))
+            far = max(calls[0]) // 2
+            tried = list(trials(model, given, far, eps, trained=_trained(reading)))
+            of_logits, left_out, is_pooled = _of_scores(model, given, layers, config)
     except Refused as reason:
         modules = rotary_modules(model, at, ROWS, _axes(reading))
         layers = _layers_of(modules, reading)
         if not layers:
             raise
-        alone = [measured_alone(str(reason))]
+        of_model = [measured_alone(str(reason))]
+        left_out = ["all trials (only the rotary module was measured)"]
+    is_unrotated = config_error.startswith(NO_ROPE) and not _is_rotated(layers)
+    if is_unrotated:
+        config_error = ""
+        of_model = [*of_model, unrotated()]
     buffers = dict(model.named_buffers())
+    found = [
+        *of_model,
+        *coarse_buffers(buffers),
+        *unfilled_buffers(buffers, {*model.state_dict()}, reading),
+        *findings(layers, tried, reading, is_pooled=is_pooled),
+        *of_logits,
+    ]
     return Diagnosis(
         type(model).__name__,
         tuple(layers),
         reading,
         tuple(tried),
-        (
-            *alone,
-            *coarse_buffers(buffers),
-            *unfilled_buffers(buffers, {*model.state_dict()}, reading),
-            *findings(layers, tried, reading),
-        ),
+        tuple(sorted(found, key=lambda finding: finding.level != FAULT)),
         config_error,
+        is_unrotated,
+        tuple(left_out),
     )
+
+
+def _of_scores(
+    model: nn.Module, inputs: Inputs, layers: Sequence[Layer], config: object | None
+) -> tuple[list[Finding], list[str], bool]:
+    """Return findings on the scores of attention, and what could not be compared.
+
+    The flag is true if some queries see other than one key for each token. ``inputs``
+    maps tokens and positions to keywords of the model; ``layers`` are the measured
+    calls of attention, and ``config`` is the model's configuration.
+    """
+    expected = expected_bias(config)
+    try:
+        scores, is_pooled = measure_scores(model, inputs)
+    except Refused as reason:
+        found, left_out = of_scores((), layers, None)
+        if expected:
+            left_out.append(f"bias by distance ({reason})")
+        return found, left_out, False
+    return *of_scores(scores, layers, expected), is_pooled
 
 
 def _reading(config: object | None) -> tuple[Reading | None, str]:
@@ -181,6 +227,29 @@ def _longest(reading: Reading | None) -> float:
     return min((length for length in lengths if length), default=float("inf"))
 
 
+def _trained(reading: Reading | None) -> int | None:
+    """Return the greatest training length of layers that depend on a text's length.
+
+    ``reading`` is the content of the configuration. The result is ``None`` if it is
+    ``None``, or no frequencies depend on the length of the text.
+    """
+    ropes = reading.kinds.values() if reading else ()
+    lengths = [r.trained for r in ropes if r is not None and r.follows_length]
+    return max((length for length in lengths if length), default=None)
+
+
+def _is_rotated(layers: Sequence[Layer]) -> bool:
+    return any(layer.query.width or layer.key.width for layer in layers)
+
+
+def _is_constant(layer: Layer) -> bool:
+    """True if no query or key of a layer depends on the position."""
+    return not any(
+        side.width or side.unexplained or side.is_absolute
+        for side in (layer.query, layer.key)
+    )
+
+
 Calls = list[Mapping[int, Call]]
 
 
@@ -212,17 +281,37 @@ def _repeated_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -
 
     ``inputs`` maps tokens and positions to keywords of the model. Every token has the
     same context. The result has the queries and keys of each layer at the positions
-    ``at``.
+    ``at``, without the last ones if the model refuses a text of that length.
     """
-    length = at[-1] + 1
-    tokens = draw_tokens(model, ROWS, 1).expand(ROWS, length)
+    token = draw_tokens(model, ROWS, 1)
+    for count in range(len(at), 1, -1):
+        tokens = token.expand(ROWS, at[count - 1] + 1)
+        try:
+            calls = _attention_calls(model, inputs, tokens, None)
+        except Refused:
+            raise
+        except Exception as error:
+            if count == 2:
+                raise Refused(f"the model does not run: {error}") from error
+            continue
+        return [{p: _at(call, p) for p in at[:count]} for call in calls]
+    raise Refused("no two positions are within the training length")
+
+
+def _counted_layers(
+    model: nn.Module, inputs: Inputs, at: Sequence[int], reading: Reading | None
+) -> list[Layer]:
+    """Measure layers at positions that the model counts itself.
+
+    The positions ``at`` are measured. ``inputs`` maps tokens and positions to keywords
+    of the model; ``reading`` is the content of its configuration. There are no layers
+    if the model does not run without positions.
+    """
     try:
-        calls = _attention_calls(model, inputs, tokens, None)
+        calls = _repeated_token_calls(model, inputs, at)
     except Refused:
-        raise
-    except Exception as error:
-        raise Refused(f"the model does not run: {error}") from error
-    return [{p: _at(call, p) for p in at} for call in calls]
+        return []
+    return _layers(calls, reading)
 
 
 def _attention_calls(
@@ -255,6 +344,10 @@ def _at(call: Call, p: int) -> Call:
         return Side(side.features[:, p : p + 1], sources, side.eps)
 
     return Call(call.module, cut(call.query), cut(call.key))
+
+
+def _layers(calls: Calls, reading: Reading | None) -> list[Layer]:
+    return [_layer(number, of, reading) for number, of in enumerate(calls)]
 
 
 def _layer(number: int, call: Mapping[int, Call], reading: Reading | None) -> Layer:

@@ -63,7 +63,7 @@ class Call:
 
 
 @dataclass
-class _Watch(TorchFunctionMode):
+class Recorder(TorchFunctionMode):
     """Torch mode that records queries and keys of each call of attention in ``calls``.
 
     A torch mode sees each call of a PyTorch function. ``shape`` is that of the model's
@@ -130,12 +130,19 @@ class _Watch(TorchFunctionMode):
         Scores are products of queries and keys: ``left`` then holds the queries,
         ``right`` the transposed keys.
         """
+        if self.is_scores(left, right):
+            self.add_attention(left, right.transpose(-1, -2))
+
+    def is_scores(self, left: Tensor, right: Tensor) -> bool:
+        """True if the product of two tensors has the shape of scores.
+
+        ``left`` may then hold queries, ``right`` transposed keys.
+        """
         tokens = self.shape[1]
-        is_scores = left.ndim == right.ndim > 2 and (
+        is_square = left.ndim == right.ndim > 2 and (
             left.shape[-2] == right.shape[-1] == tokens
         )
-        if is_scores and left.shape[-1] > 1 and left.shape[-1] != tokens:
-            self.add_attention(left, right.transpose(-1, -2))
+        return is_square and 1 < left.shape[-1] != tokens
 
     def add_attention(self, query: Tensor, key: Tensor) -> None:
         """Append a call of attention to ``calls``: module, queries, keys and sources.
@@ -201,6 +208,26 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def recording(model: nn.Module, recorder: Recorder) -> Iterator[None]:
+    """Within the ``with`` block, let a recorder see each call of attention of a model.
+
+    The model is in evaluation mode meanwhile.
+    """
+    handles = []
+    for name, module in model.named_modules():
+        handles += [
+            module.register_forward_pre_hook(recorder.enter_module(name)),
+            module.register_forward_hook(recorder.leave_module, always_call=True),
+        ]
+    try:
+        with evaluating(model), recorder:
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
 def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
     """Within the ``with`` block, record each call of attention that the model makes.
 
@@ -208,16 +235,6 @@ def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
     keys. ``shape`` is that of the model's tokens, rows by tokens. The model is in
     evaluation mode meanwhile.
     """
-    watch = _Watch(shape)
-    handles = []
-    for name, module in model.named_modules():
-        handles += [
-            module.register_forward_pre_hook(watch.enter_module(name)),
-            module.register_forward_hook(watch.leave_module, always_call=True),
-        ]
-    try:
-        with evaluating(model), watch:
-            yield watch.calls
-    finally:
-        for handle in handles:
-            handle.remove()
+    recorder = Recorder(shape)
+    with recording(model, recorder):
+        yield recorder.calls

@@ -24,6 +24,14 @@ def accepts(model: nn.Module, name: str) -> bool:
     return name in inspect.signature(model.forward).parameters
 
 
+def takes(model: nn.Module, name: str) -> bool:
+    """Return whether ``forward`` has a parameter of that name or takes any keyword."""
+    parameters = inspect.signature(model.forward).parameters
+    return name in parameters or any(
+        p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
+    )
+
+
 def vocabulary(model: nn.Module) -> int | None:
     """Return the size of the vocabulary: the rows of the model's first embedding.
 

@@ -54,6 +54,8 @@ class MeasuredRotation:
         Number of columns that change with the position, and not by a pair's rotation.
     finite
         Whether all features are finite.
+    is_zero
+        Whether all features are zero, so that no rotation can be seen.
     """
 
     d: int
@@ -70,6 +72,7 @@ class MeasuredRotation:
     is_absolute: bool
     unexplained: int
     finite: bool = True
+    is_zero: bool = False
 
     @property
     def columns(self) -> Int[np.ndarray, "rotated"]:
@@ -166,6 +169,7 @@ def measure(sides: Mapping[int, Side]) -> MeasuredRotation:
         permuted=bool((np.diff(source) < 0).any()),
         is_absolute=is_absolute,
         unexplained=unexplained,
+        is_zero=not any(x.any() for x in after.values()),
     )
 
 

@@ -79,6 +79,10 @@ class Diagnosis(Table):
     config_error
         The reason why the model's configuration could not be read, empty if it could or
         there is none.
+    is_unrotated
+        Whether no layer rotates, and the configuration has no RoPE parameters.
+    left_out
+        What was not tried, besides trials: each a name with the reason in parentheses.
     """
 
     model: str
@@ -87,6 +91,8 @@ class Diagnosis(Table):
     trials: tuple[Trial, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
     config_error: str = ""
+    is_unrotated: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def faults(self) -> list[Finding]:
@@ -103,7 +109,26 @@ class Diagnosis(Table):
         """Reason why the model was compared with no configuration, empty if it was."""
         if self.config_error:
             return f"its configuration could not be read: {self.config_error}"
-        return "" if self.reading else "the model has no configuration"
+        is_compared = self.reading or self.is_unrotated
+        return "" if is_compared else "the model has no configuration"
+
+    @property
+    def untried(self) -> tuple[str, ...]:
+        """Untried comparisons, each a name with the reason in parentheses."""
+        trials = (f"{t.name} ({t.why})" for t in self.trials if t.ok is None)
+        return (*trials, *self.left_out)
+
+    @property
+    def summary(self) -> str:
+        """Return one line: the number of faults, and what was not tried."""
+        count = len(self.faults)
+        found = {0: "no fault", 1: "1 fault"}.get(count, f"{count} faults")
+        by_reason: dict[str, list[str]] = {}
+        for text in self.untried:
+            name, _, reason = text.partition(" (")
+            by_reason.setdefault(reason, []).append(name)
+        untried = ", ".join(f"{', '.join(n)} ({why}" for why, n in by_reason.items())
+        return f"{found}; not tried: {untried}" if untried else found
 
     def caption(self) -> str:
         """Return the caption of the table of rotations, which names the model."""
@@ -130,13 +155,15 @@ class Diagnosis(Table):
             yield who, *cells
 
     def lines(self) -> list[str]:
-        """Return the lines below the report's table: findings, comparison, trials.
+        """Return the lines below the report's table: findings, trials, a summary.
 
         A comparison with the model's configuration has a line only if it is missing.
-        A trial compares two outputs of the model that should be equal.
+        A trial compares two outputs of the model that should be equal; those that could
+        not be run are in the summary.
         """
         missing = [f"not compared: {self.uncompared}"] if self.uncompared else []
-        return [*map(str, self.findings), *missing, *map(_trial_line, self.trials)]
+        tried = [_trial_line(trial) for trial in self.trials if trial.ok is not None]
+        return [*map(str, self.findings), *missing, *tried, self.summary]
 
     def __str__(self) -> str:
         return "\n".join((super().__str__(), *self.lines()))
@@ -164,6 +191,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "trials": [vars(trial) for trial in diagnosis.trials],
         "findings": [vars(finding) for finding in diagnosis.findings],
         "uncompared": diagnosis.uncompared,
+        "untried": list(diagnosis.untried),
     }
 
 
@@ -242,6 +270,27 @@ def measured_alone(reason: str) -> Finding:
     )
 
 
+def unrotated() -> Finding:
+    """Return the note that neither a model nor its configuration has a rotation."""
+    return Finding(
+        NOTE,
+        "unrotated",
+        "no layer rotates queries or keys, and the configuration has no RoPE "
+        "parameters: positions come in another way, or not at all.",
+    )
+
+
+def ignored() -> Finding:
+    """Return the fault that the model does not use the positions that it is given."""
+    return Finding(
+        FAULT,
+        "ignored",
+        "positions are ignored: forward takes position_ids, but queries and keys are "
+        "rotated by positions that the model counts itself.",
+        "Pass position_ids on to the rotation.",
+    )
+
+
 def unfilled_buffers(
     buffers: Mapping[str, torch.Tensor], stored: Container[str], reading: Reading | None
 ) -> Iterator[Finding]:
@@ -278,10 +327,15 @@ def unfilled_buffers(
 
 
 def findings(
-    layers: Sequence[Layer], trials: Sequence[Trial], reading: Reading | None
+    layers: Sequence[Layer],
+    trials: Sequence[Trial],
+    reading: Reading | None,
+    *,
+    is_pooled: bool = False,
 ) -> tuple[Finding, ...]:
     """Return what measured layers and trials show, each finding once, faults first.
 
+    ``is_pooled`` is true if some keys are pooled from several tokens.
     A trial compares two outputs of the model that should be equal. ``reading`` is the
     content of the model's configuration, ``None`` if there is none or it could not be
     read.
@@ -291,15 +345,16 @@ def findings(
         for finding in _of_layer(layer):
             key = (finding.level, finding.name, finding.text, finding.mend)
             found.setdefault(key, []).append(layer.name)
-    listed = [
-        Finding(level, name, f"{_listed(names, len(layers))}: {text}", mend)
+    of_layers = [
+        Finding(level, name, f"{listed(names, len(layers))}: {text}", mend)
         for (level, name, text, mend), names in found.items()
     ]
-    listed += _of_trials(layers, trials, reading)
-    return tuple(sorted(listed, key=lambda f: f.level != FAULT))
+    of_layers += _of_trials(layers, trials, reading, is_pooled)
+    return tuple(sorted(of_layers, key=lambda f: f.level != FAULT))
 
 
-def _listed(names: Sequence[str], count: int) -> str:
+def listed(names: Sequence[str], count: int) -> str:
+    """Return names in short: "all layers" if there are ``count`` and more than one."""
     if len(names) == count > 1:
         return "all layers"
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
@@ -338,9 +393,17 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
             "features depend on the position before they are rotated: a table is added "
             "to the input, or an earlier layer uses positions.",
         )
-    of_config = list(_of_config(layer)) if layer.expected else []
-    if q.width or k.width:
+    of_config = list(_of_config(layer)) if layer.expected and not q.is_zero else []
+    if q.is_zero or k.is_zero:
+        yield Finding(
+            NOTE,
+            "zero",
+            "queries or keys are zero for all tokens, so their rotation is not seen.",
+            "Give a model with trained or random weights.",
+        )
+    elif q.width or k.width:
         yield from _of_sides(q, k)
+    if q.width:
         names = {finding.name for finding in of_config}
         yield from (f for f in _of_angles(q) if f.name not in names)
     yield from of_config
@@ -503,7 +566,7 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
             f"family have the layout {rope.layout!r}.",
             "Convert the weights with posedu.tools.convert, or rotate the other pairs.",
         )
-    found = layer.key.attention_factor
+    found = None if layer.key.is_zero else layer.key.attention_factor
     # Both sides may have the square root of the scale of scores.
     scales = (1.0, q.d**-0.25)
     if found is not None and all(
@@ -606,7 +669,10 @@ def _departure(measured: MeasuredRotation, rope: RotaryConfig) -> Finding:
 
 
 def _of_trials(
-    layers: Sequence[Layer], trials: Sequence[Trial], reading: Reading | None
+    layers: Sequence[Layer],
+    trials: Sequence[Trial],
+    reading: Reading | None,
+    is_pooled: bool,
 ) -> Iterator[Finding]:
     results = {trial.name: trial for trial in trials}
     only_rotates = all(
@@ -623,8 +689,18 @@ def _of_trials(
     def change(name: str) -> str:
         return f"{results[name].differs:.1e} of its size"
 
+    is_relative = only_rotates and not has_temperature and not is_pooled
+    if failed("own positions"):
+        yield Finding(
+            FAULT if is_relative else NOTE,
+            "own positions",
+            f"the output changes by {change('own positions')} when positions 0, 1, 2, "
+            "… are given: the model itself counts others.",
+            "Positions that are one apart must give the same output."
+            if is_relative
+            else "Give positions as it counts them; RoBERTa's begin at 2.",
+        )
     if failed("elsewhere"):
-        is_relative = only_rotates and not has_temperature
         yield Finding(
             FAULT if is_relative else NOTE,
             "elsewhere",
@@ -637,11 +713,13 @@ def _of_trials(
         )
     if failed("padded and counted"):
         yield Finding(
-            FAULT,
+            NOTE if is_pooled else FAULT,
             "padding",
             f"padding on the left changes the output by {change('padded and counted')},"
             " although it is masked and positions begin after it.",
-            "Check that the mask reaches attention.",
+            "Some keys are pooled from several tokens: padding moves the bounds."
+            if is_pooled
+            else "Check that the mask reaches attention.",
         )
     elif failed("padded"):
         yield Finding(
@@ -649,7 +727,10 @@ def _of_trials(
             "padding",
             f"padding on the left changes the output by {change('padded')} if no "
             "positions are given.",
-            "Give position_ids that count real tokens: posedu.tools.padded_positions.",
+            "Give position_ids that count real tokens: posedu.tools.padded_positions"
+            + (", plus the model's first position." if failed("own positions") else ".")
+            if results.get("padded and counted", results["padded"]).ok is not None
+            else "",
         )
     if failed("cached"):
         yield Finding(
@@ -659,6 +740,25 @@ def _of_trials(
             f"{change('cached')}.",
             "Positions of new tokens must begin at the number of cached tokens, and "
             "cached keys must have been rotated with the same frequencies.",
+        )
+    elif failed("padded and cached"):
+        yield Finding(
+            FAULT,
+            "padded cache",
+            "reading a padded text token by token with a cache changes the output by "
+            f"{change('padded and cached')}; without padding, the cache changes "
+            "nothing.",
+            "New tokens need the positions that they are given, not the number of "
+            "cached tokens, and the mask of all cached keys.",
+        )
+    if failed("after a longer text"):
+        yield Finding(
+            FAULT,
+            "longer text",
+            "the same text has an output that differs by "
+            f"{change('after a longer text')} after a longer text: something is kept "
+            "from text to text, such as the frequencies for the longest so far.",
+            "Compute the frequencies from the length of each text.",
         )
     if failed("packed"):
         yield Finding(
@@ -680,8 +780,6 @@ def _plain(base: float) -> str:
 
 
 def _trial_line(trial: Trial) -> str:
-    if trial.ok is None:
-        return f"not tried: {trial.name}, {trial.why}"
     mark = "✓" if trial.ok else "✗"
     return f"{mark} {trial.name}: {trial.differs:.1e} (at most {trial.bound:.1e})"
 
