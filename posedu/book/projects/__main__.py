@@ -1,19 +1,20 @@
 """Measure reference solutions, and answers that do not suffice, and store the reports.
 
 ``python -m posedu.book.projects NAME…`` writes the report on the reference solution
-beside the project's module, where learners' notebooks read it, with hashes in place of
-the code. The reports on answers that do not reach the goals go to ``book/data``, for
-the teachers' page.
+beside the project's module, where learners' notebooks read it. The reports on answers
+that do not reach the goals go to ``book/data``, for the teachers' page. All have hashes
+in place of the code, since those answers have parts of the solution, too.
 """
 
 import argparse
 import hashlib
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from posedu.book.exercises.learner import source_of
 from posedu.book.projects.measuring import HERE, measure, project, projects
-from posedu.book.projects.records import Answer
+from posedu.book.projects.records import Answer, Project, Report
 
 DATA = Path("book/data")
 SEEDS = (1, 2, 3)
@@ -24,6 +25,14 @@ def digest(answer: Answer) -> str:
     return hashlib.sha256(str(source_of(answer)).encode()).hexdigest()
 
 
+def report_without_code(task: Project, answers: Sequence[Answer]) -> Report:
+    """Return the report on known answers to a project, with hashes for the code."""
+    report = measure(task, answers, SEEDS[: task.seeds])
+    report.sources = list(map(digest, answers))
+    report.helpers = {}
+    return report
+
+
 def main() -> None:
     """Measure the projects that the command names, by default all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -32,14 +41,13 @@ def main() -> None:
         module = name.replace("-", "_")
         known = importlib.import_module(f"posedu.book.projects.solutions.{module}")
         task = project(name)
-        seeds = SEEDS[: task.seeds]
-        report = measure(task, known.ANSWERS, seeds)
-        report.sources = list(map(digest, known.ANSWERS))
+        report = report_without_code(task, known.ANSWERS)
         report.save(HERE / f"{module}.json")
         print(report)
         for label, answers in known.INSUFFICIENT.items():
-            path = DATA / f"project-{name}-{label}.json"
-            print(label, measure(task, answers, seeds, path=path), sep="\n")
+            report = report_without_code(task, answers)
+            report.save(DATA / f"project-{name}-{label}.json")
+            print(label, report, sep="\n")
 
 
 if __name__ == "__main__":

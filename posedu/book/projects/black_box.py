@@ -253,6 +253,7 @@ PROJECT = Project(
     title="Project: the encoding of a black box",
     part="Foundations",
     minutes=120,
+    cpu_minutes=1,
     uses=("nope-6", "distance-biases-3", "rope-5"),
     answers=("identify",),
     measure=measure,

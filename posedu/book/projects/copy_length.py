@@ -1,9 +1,9 @@
 """Project "copy-length": absolute positions that make copying generalize in length.
 
-A language model with sinusoidal encodings learns the task
-:func:`posedu.book.experiments.sequences.copy` at 64 tokens and is tested at longer
-texts. A learner's functions choose the positions of the tokens, in training and at
-test.
+A language model with sinusoidal encodings learns to copy letters from texts of 64
+tokens and is tested at longer texts. Each letter of the copy is asked for by the same
+token, so the content does not say which one is asked for. A learner's functions choose
+the positions of the tokens, in training and at test.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,14 @@ from torch.nn import functional
 
 from posedu._argument_types import check_types
 from posedu.book import figures
-from posedu.book.experiments.sequences import IGNORED, TASKS, Settings
+from posedu.book.experiments.sequences import IGNORED, LETTERS, Settings
 from posedu.book.experiments.training import optimization
 from posedu.book.projects.records import Goal, Project, Report
 from posedu.torch import LanguageModel, Sinusoidal
 
-TASK = TASKS["copy"]
-SETTINGS = Settings(steps=900, rate=6e-3)
+COPIED = 5
+"""Letters of a text, and tokens at its end that ask for them."""
+SETTINGS = Settings(steps=1800, rate=6e-3)
 """Sizes of the model and of its training."""
 FACTORS = (1, 2, 4, 8)
 """Test lengths over the training length."""
@@ -43,7 +44,7 @@ def language_model(seed: int) -> LanguageModel:
         torch.manual_seed(seed)
         d_model = SETTINGS.heads * SETTINGS.d
         return LanguageModel(
-            TASK.tokens,
+            2 + LETTERS,
             d_model,
             SETTINGS.heads,
             SETTINGS.layers,
@@ -56,8 +57,21 @@ def language_model(seed: int) -> LanguageModel:
 def texts(
     rows: int, length: int, generator: torch.Generator
 ) -> tuple[Int[Tensor, "rows length"], Int[Tensor, "rows length"]]:
-    """Return the tokens and labels of ``rows`` texts with letters to copy."""
-    return TASK.make(rows, length, SETTINGS.length, generator)
+    """Return the tokens and labels of ``rows`` texts with letters to copy.
+
+    Token 0 is a blank, 1 asks for a letter, 2 and above are letters, which stand at
+    random places before the tokens that ask. The n-th of these has the n-th letter as
+    its label; all other labels are ``IGNORED``.
+    """
+    before = length - COPIED
+    order = torch.rand(rows, before, generator=generator).argsort(-1)
+    places = order[:, :COPIED].sort(-1).values
+    letters = torch.randint(LETTERS, (rows, COPIED), generator=generator)
+    tokens = torch.zeros(rows, length, dtype=torch.long).scatter(1, places, 2 + letters)
+    tokens[:, before:] = 1
+    labels = torch.full_like(tokens, IGNORED)
+    labels[:, before:] = letters
+    return tokens, labels
 
 
 def _positions(
@@ -100,7 +114,7 @@ def train(
         tokens, labels = texts(SETTINGS.batch, SETTINGS.length, generator)
         positions = _positions(training_positions, SETTINGS.batch, SETTINGS.length, own)
         optimizer.zero_grad()
-        logits = model(tokens, positions)[..., : TASK.labels]
+        logits = model(tokens, positions)[..., :LETTERS]
         functional.cross_entropy(logits.mT, labels, ignore_index=IGNORED).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -118,7 +132,7 @@ def accuracy(
     tokens, labels = texts(SETTINGS.tested, length, generator)
     positions = _positions(test_positions, len(tokens), length, own)
     right = [
-        (model(t, at)[..., : TASK.labels].argmax(-1) == wanted)[wanted != IGNORED]
+        (model(t, at)[..., :LETTERS].argmax(-1) == wanted)[wanted != IGNORED]
         for t, at, wanted in zip(
             tokens.split(16), positions.split(16), labels.split(16), strict=True
         )
@@ -159,16 +173,16 @@ def plot(report: Report) -> figures.Figure:
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [str(n) for n in lengths])
     axes.set(xlabel="tokens", ylabel="share of letters", ylim=(0, 1.03))
-    mean = values.mean(0)
-    means = ", ".join(f"{m:.0%} at {n}" for m, n in zip(mean, lengths, strict=True))
+    low, high = values.min(0), values.max(0)
+    spread = ", ".join(
+        f"{a:.0%} to {b:.0%} at {n}" for a, b, n in zip(low, high, lengths, strict=True)
+    )
     return figures.finish(
         figure,
         caption=f"Share of letters copied rightly by models trained at {lengths[0]} "
-        f"tokens, {len(values)} seeds; on average {means} tokens. The dashed lines are "
-        "the goals.",
-        alt=f"A line for each seed over {len(lengths)} lengths, on average from "
-        f"{mean[0]:.0%} at the training length to {mean[-1]:.0%} at the longest, and "
-        "short dashed lines at the goals.",
+        f"tokens, {len(values)} seeds: {spread} tokens. The dashed lines are goals.",
+        alt=f"A line for each seed over {len(lengths)} lengths: {spread} tokens; short "
+        "dashed lines are goals.",
     )
 
 
@@ -177,12 +191,13 @@ PROJECT = Project(
     title="Project: copy at four times the length",
     part="Absolute positions",
     minutes=90,
+    cpu_minutes=6,
     uses=("randomized-positions-2", "randomized-positions-4"),
     answers=("training_positions", "test_positions"),
     measure=measure,
     goals=(
-        Goal("accuracy at 64", least=0.9),
-        Goal("accuracy at 256", least=0.9),
+        Goal("accuracy at 64", least=0.85),
+        Goal("accuracy at 256", least=0.75),
     ),
     plot=plot,
 )

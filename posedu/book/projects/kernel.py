@@ -408,6 +408,7 @@ PROJECT = Project(
     title="Project: a kernel for RoPE with any score_mod",
     part="Rotations",
     minutes=90,
+    cpu_minutes=1,
     uses=("rope-3", "rope-7", "permutation-equivariance-7"),
     answers=("rotate", "attend"),
     measure=measure,

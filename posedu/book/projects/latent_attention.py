@@ -428,6 +428,7 @@ PROJECT = Project(
     title="Project: latent attention without keys",
     part="Practice",
     minutes=90,
+    cpu_minutes=1,
     uses=("kv-cache-5", "rope-3"),
     answers=("entry", "attend", "counterexample"),
     measure=measure,

@@ -14,13 +14,14 @@ from tqdm import tqdm
 from posedu._argument_types import check_types
 from posedu._arguments import require_choice
 from posedu.book.exercises.learner import source_of
+from posedu.book.projects.helpers import helpers_of
 from posedu.book.projects.records import Answer, Project, Report
 from posedu.book.provenance import provenance
 
 HERE = Path(__file__).parent
 SHARED = {
     *("measuring", "records", "solutions", "__main__"),
-    *("exchange", "plots", "recording", "rounding"),
+    *("exchange", "helpers", "plots", "recording", "rounding"),
 }
 
 
@@ -100,6 +101,8 @@ def measure(
         )
     report = Report(task.name, list(map(str, task.goals)))
     report.sources = [source_of(answer) for answer in answers]
+    helpers = helpers_of(answers)
+    report.helpers = {name: source_of(helper) for name, helper in helpers.items()}
     report.made = provenance(torch.device("cpu"), 0)
     try:
         for seed in tqdm(seeds, desc=task.name, unit="seed"):
@@ -123,7 +126,9 @@ def _add(
     measured: Mapping[str, float],
     started: float,
 ) -> None:
+    gaps = {goal.quantity: float(goal.missed_by(measured)) for goal in task.goals}
     report.seeds.append(seed)
     report.measured.append({key: float(value) for key, value in measured.items()})
-    report.reached.append(all(goal.is_reached(measured) for goal in task.goals))
+    report.missed.append({key: gap for key, gap in gaps.items() if gap})
+    report.reached.append(not any(gaps.values()))
     report.seconds.append(time.process_time() - started)

@@ -427,6 +427,7 @@ PROJECT = Project(
     title="Project: a new distance bias",
     part="Relative and bias",
     minutes=100,
+    cpu_minutes=3,
     uses=("distance-biases-4", "distance-biases-5", "distance-biases-8"),
     answers=("bias", "mixture"),
     measure=measure,

@@ -358,6 +358,7 @@ PROJECT = Project(
     title="Project: number the patches of a picture",
     part="Several axes",
     minutes=60,
+    cpu_minutes=3,
     uses=("multi-axis-rope-1", "multi-axis-rope-2", "multi-axis-rope-3"),
     answers=("number", "assign"),
     measure=measure,

@@ -13,12 +13,19 @@ def draw_shares_of_bounds(axes: Any, report: Report, goals: Sequence[Goal]) -> N
     """Draw each measured quantity over its upper bound, a point for each seed.
 
     ``goals`` must have upper bounds. What is 1 or less, left of the line, reaches the
-    goal; what is not finite is drawn at the right edge.
+    goal; what is not finite is drawn at the right edge, what was not measured not at
+    all.
     """
     for row, goal in enumerate(goals):
         if goal.most is None:
             raise ValueError(f"{goal.quantity!r} has no upper bound")
-        values = np.array([found[goal.quantity] for found in report.measured])
+        values = np.array(
+            [
+                found[goal.quantity]
+                for found in report.measured
+                if goal.quantity in found
+            ]
+        )
         shares = np.nan_to_num(values / goal.most, nan=1e9, posinf=1e9)
         axes.plot(
             np.clip(shares, 1e-5, 1e3),

@@ -1,6 +1,7 @@
 """Dataclasses of projects and of the reports on learners' answers."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,11 +35,22 @@ class Goal:
         given = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
         return f"{self.quantity}: {', '.join(given)}"
 
+    def missed_by(self, measured: Mapping[str, float]) -> float:
+        """Return by how much the quantities measured with one seed miss the goal.
+
+        0 says that they reach it, infinity that the quantity is infinite, not a number
+        or not measured.
+        """
+        value = measured.get(self.quantity, math.nan)
+        if math.isnan(value):
+            return math.inf
+        below = 0.0 if self.least is None else self.least - value
+        above = 0.0 if self.most is None else value - self.most
+        return max(below, above, 0.0)
+
     def is_reached(self, measured: Mapping[str, float]) -> bool:
         """Return whether the quantities measured with one seed reach the goal."""
-        value = measured[self.quantity]
-        is_enough = self.least is None or value >= self.least
-        return is_enough and (self.most is None or value <= self.most)
+        return self.missed_by(measured) == 0
 
 
 @check_types
@@ -66,6 +78,9 @@ class Project:
         Caption of the part of the book that it belongs to.
     minutes
         Minutes of a learner's work, without the time that the computer takes.
+    cpu_minutes
+        Minutes of CPU time that are enough to measure an answer with all seeds: at
+        least twice what the reference solution takes.
     uses
         Names of the exercises whose functions are parts of an answer.
     answers
@@ -85,6 +100,7 @@ class Project:
     title: str
     part: str
     minutes: int
+    cpu_minutes: int
     uses: tuple[str, ...]
     answers: tuple[str, ...]
     measure: Callable[..., Mapping[str, float]]
@@ -99,18 +115,22 @@ class Report(SavedTable):
     """Report on an answer to a project: what was measured, to see and to hand in.
 
     ``measured`` has the quantities for each of the ``seeds``, ``seconds`` the CPU time
-    that each took, ``goals`` the goals in words, and ``reached`` for each seed whether
-    all of them were reached. ``sources`` is the code of the learner's functions,
-    ``made`` the provenance: date, device and versions.
+    that each took, ``goals`` the goals in words. For each seed, ``missed`` has the
+    quantities whose goals were missed, and by how much, and ``reached`` whether none
+    was. ``sources`` is the code of the learner's functions, ``helpers`` that of the
+    functions that they call, by name, and ``made`` the provenance: date, device and
+    versions.
     """
 
     project: str
     goals: list[str]
     seeds: list[int] = field(default_factory=list)
     measured: list[dict[str, float]] = field(default_factory=list)
+    missed: list[dict[str, float]] = field(default_factory=list)
     reached: list[bool] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     sources: list[str | None] = field(default_factory=list)
+    helpers: dict[str, str | None] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
     def is_reached(self) -> bool:
@@ -121,6 +141,11 @@ class Report(SavedTable):
         """Return with how many of the seeds the goals are reached, and the goals."""
         if not self.seeds:
             return f"○ {self.project}: open, nothing measured"
+        measured = {key for row in self.measured for key in row}
+        missed = dict.fromkeys(key for row in self.missed for key in row)
+        missing = [key for key in missed if key not in measured]
+        if missing:
+            return f"○ {self.project}: open, not measured: {', '.join(missing)}"
         sign = "✓" if self.is_reached() else "✗"
         return (
             f"{sign} {self.project}: goals reached with {sum(self.reached)} of "
@@ -128,16 +153,18 @@ class Report(SavedTable):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the table's head, then a row for each seed."""
-        yield (
-            "seed",
-            *dict.fromkeys(key for row in self.measured for key in row),
-            "CPU s",
-        )
-        for seed, row, seconds in zip(
-            self.seeds, self.measured, self.seconds, strict=True
+        """Yield the table's head, then a row for each seed.
+
+        A quantity whose goal is missed is marked, with words for those who do not see
+        the sign.
+        """
+        every = (*self.measured, *self.missed)
+        names = list(dict.fromkeys(key for row in every for key in row))
+        yield "seed", *names, "CPU s"
+        for seed, row, missed, seconds in zip(
+            self.seeds, self.measured, self.missed, self.seconds, strict=True
         ):
-            values = (f"{value:.4g}" for value in row.values())
+            values = (_in_words(row.get(name), missed.get(name)) for name in names)
             yield str(seed), *values, f"{seconds:.0f}"
 
     @classmethod
@@ -151,7 +178,19 @@ class Report(SavedTable):
         """
         with reading(path, "a report on a project"):
             report = cls(**json.loads(Path(path).read_text("utf-8")))
-            of_seeds = (report.measured, report.reached, report.seconds)
+            of_seeds = (
+                *(report.measured, report.missed),
+                *(report.reached, report.seconds),
+            )
             if {len(report.seeds)} != set(map(len, of_seeds)):
                 raise ValueError("it has more seeds than measured rows, or fewer")
             return report
+
+
+def _in_words(value: float | None, missed_by: float | None) -> str:
+    if value is None:
+        return "not measured"
+    if missed_by is None:
+        return f"{value:.4g}"
+    gap = f" by {missed_by:.2g}" if math.isfinite(missed_by) else ""
+    return f"{value:.4g} ✗ missed{gap}"

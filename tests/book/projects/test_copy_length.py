@@ -41,6 +41,15 @@ def test_positions_reach_the_model(tiny):
     assert not torch.allclose(model(tokens, at), model(tokens, 2 * at))
 
 
+def test_letters_stand_before_tokens_that_ask_for_them_in_their_order():
+    tokens, labels = copy_length.texts(50, LENGTH, torch.Generator().manual_seed(0))
+    for text, wanted in zip(tokens, labels, strict=True):
+        before, asking = text.split([LENGTH - copy_length.COPIED, copy_length.COPIED])
+        assert (asking == 1).all() and (before != 1).all()
+        assert torch.equal(before[before > 1] - 2, wanted[-copy_length.COPIED :])
+        assert (wanted[: -copy_length.COPIED] == copy_length.IGNORED).all()
+
+
 @pytest.mark.parametrize(
     ("answer", "error", "expected"),
     [
@@ -95,7 +104,7 @@ def test_the_reference_solution_shows_no_new_positions():
     )
     assert test.max() <= training.max() and test.min() >= training.min()
     assert (test.diff() >= 0).all() and (training.diff() >= 0).all()
-    assert (test[:, -8:].diff() == 1).all()
+    assert (test[:, -copy_length.COPIED :].diff() == 1).all()
 
 
 def test_goals_are_at_the_training_length_and_four_times_it():

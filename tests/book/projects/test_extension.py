@@ -1,21 +1,27 @@
 """Project "extension": what it refuses, and what the plan and frequencies change."""
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 import torch
 
-from posedu.book.projects import extension, project
+from posedu.book.projects import Report, expected, extension, project
 from posedu.book.projects.extension import measure
 from posedu.book.projects.solutions.extension import ANSWERS
 from posedu.numpy.frequencies import frequencies
+from posedu_sphinx import ROOT
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     settings = replace(extension.SETTINGS, steps=4, batch=2, length=16, tested=2)
+    kinds = {name: replace(kind, steps=4) for name, kind in extension.KINDS.items()}
     monkeypatch.setattr(extension, "SETTINGS", settings)
+    monkeypatch.setattr(extension, "KINDS", MappingProxyType(kinds))
+    monkeypatch.setattr(extension, "NOTES", 4)
+    monkeypatch.setattr(extension, "ASKED", 4)
     monkeypatch.setattr(extension, "STEPS", 2)
     monkeypatch.setattr(extension, "TOKENS", 128)
 
@@ -44,7 +50,8 @@ def test_without_a_change_nothing_changes_at_the_training_length(tiny):
     def idle(steps, trained, longest):
         return [(trained, 0.0)] * steps
 
-    assert measure(unchanged, constant, idle, seed=1)["more bits at 128"] == 0
+    found = measure(unchanged, constant, idle, seed=1)
+    assert found["more bits at 128"] == found["more forgotten at 128"] == 0
 
 
 def test_frequencies_temperature_and_plan_each_matter(tiny):
@@ -116,10 +123,40 @@ def test_an_answer_cannot_change_the_trained_frequencies(tiny):
 
 def test_a_step_has_the_same_number_of_tokens_at_every_length(tiny):
     seen = []
-    model = extension.language_model(frequencies(32), np.ones(128), 1)
-    model.register_forward_hook(lambda _, args, out: seen.append(args[0].numel()))
-    extension.tune(model, [(16, 0.001), (128, 0.001)], 1)
-    assert seen == [128, 128]
+    for kind in extension.KINDS:
+        model = extension.language_model(kind, frequencies(32), np.ones(128), 1)
+        model.register_forward_hook(lambda _, args, out: seen.append(args[0].numel()))
+        extension.tune(kind, model, [(16, 0.001), (128, 0.001)], 1)
+    assert seen == [128, 128, 128, 128]
+
+
+@pytest.mark.parametrize("length", [128, 1024])
+def test_the_right_answer_is_the_last_note_of_a_key_and_far_away_at_1024(length):
+    generator = torch.Generator().manual_seed(0)
+    for tokens, labels in zip(*extension.notes(20, length, generator), strict=True):
+        written = [(n, *divmod(t, 8)) for n, t in enumerate(tokens.tolist()) if t < 32]
+        assert len(written) == 16
+        for n in range(length):
+            if n < length - 32:
+                assert labels[n] == extension.IGNORED
+                continue
+            *_, (at, _, value) = (w for w in written if w[1] == tokens[n] - 32)
+            assert labels[n] == value
+            assert n - at > length // 4 - 32
+
+
+@pytest.mark.parametrize("kind", ["poems", "Notes"])
+def test_an_unknown_kind_is_refused(kind):
+    with pytest.raises(ValueError, match="kind must be"):
+        extension.trained_model(kind, 1)
+
+
+def test_training_at_128_alone_is_enough_for_source_and_forgets_notes():
+    near = Report.load(ROOT / "book/data/project-extension-near.json")
+    for short, both in zip(near.measured, expected("extension").measured, strict=True):
+        assert max(short["more bits at 1024"], short["more bits at 128"]) < 0.05
+        name = "more forgotten at 1024"
+        assert short[name] > max(both[name] + 0.1, short[f"{name}, untuned"])
 
 
 def test_the_reference_solution_causes_no_new_angles():
@@ -133,4 +170,7 @@ def test_the_reference_solution_causes_no_new_angles():
 
 def test_goals_are_at_both_lengths():
     quantities = [goal.quantity for goal in project("extension").goals]
-    assert quantities == ["more bits at 1024", "more bits at 128"]
+    assert quantities == [
+        *("more bits at 1024", "more bits at 128"),
+        *("more forgotten at 1024", "more forgotten at 128"),
+    ]

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from posedu.book import projects
 from posedu.book.projects import ring
 from posedu.book.projects.exchange import in_processes, replay, simulate
 from posedu.book.projects.solutions import ring as solution
@@ -39,9 +40,11 @@ def test_an_error_of_e_to_the_minus_20_in_a_softplus_misses(
     assert error < 0.01 if enough else error > 2
 
 
+NAMED = dict(zip(ring.PROJECT.answers, ANSWERS, strict=True))
+
+
 def measured(**changed):
-    named = dict(zip(ring.PROJECT.answers, ANSWERS, strict=True))
-    return ring.measure(*(named | changed).values(), seed=7)
+    return ring.measure(*(NAMED | changed).values(), seed=7)
 
 
 def reached(found):
@@ -56,6 +59,41 @@ def test_the_reference_solution_reaches_all_goals_and_a_seed_decides_all():
     assert reached(found) == EVERY
     assert measured() == found
     assert ring.measure(*ANSWERS, seed=8) != found
+
+
+def unwritten(*given):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("missing", "measured_goals"),
+    [
+        (("sticks_rank",), EVERY - {"stick error"}),
+        (("merge_sticks", "sticks_rank"), EVERY - {"stick error"}),
+        (("merge_sticks",), EVERY - {"stick error"}),
+        (("fox_rank",), {"merge error"}),
+    ],
+)
+def test_functions_are_measured_up_to_the_first_that_is_not_written(
+    missing, measured_goals
+):
+    found = measured(**dict.fromkeys(missing, unwritten))
+    assert {key for key in found if " of rank " not in key} == measured_goals
+    assert all(goal.is_reached(found) for goal in ring.GOALS if goal.quantity in found)
+    report = projects.measure(
+        ring.PROJECT,
+        [unwritten if name in missing else f for name, f in NAMED.items()],
+        [7],
+    )
+    assert not report.is_reached()
+    assert report.caption().startswith("○ ring: open, not measured: ")
+    assert "<svg" in ring.plot(report).svg
+
+
+@pytest.mark.parametrize("missing", ["split", "merge"])
+def test_nothing_is_measured_before_the_first_merge(missing):
+    with pytest.raises(NotImplementedError):
+        measured(**{missing: unwritten})
 
 
 def test_the_single_device_is_the_librarys_attention():
