@@ -140,7 +140,7 @@ def config_page() -> Explorable:
 
     A script in the page reads the RoPE types default, linear, dynamic, yarn and llama3
     of the model families in ``FAMILIES`` and sends every other configuration to
-    ``python -m posedu.tools``. Tests compare the script with
+    ``posedu config``. Tests compare the script with
     :func:`posedu.tools.read_rope`. Pasted text does not leave the page.
     """
     (first, (_, config)), *_ = EXAMPLES.items()

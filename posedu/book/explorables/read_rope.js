@@ -23,7 +23,7 @@ window.posedu.readRope = (() => {
 
   const refer = (reason) => {
     throw new Error(`${reason}; this page reads a config.json of Hugging Face with the RoPE type ` +
-      `${Object.keys(TYPES).join(", ")}, and python -m posedu.tools config.json reads the rest`);
+      `${Object.keys(TYPES).join(", ")}, and posedu config config.json reads the rest`);
   };
   const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
   const isKey = (name, o) => typeof name === "string" && Object.hasOwn(o, name);

@@ -261,7 +261,7 @@ FOREIGN = {
 READ = """([configs, known]) => configs.map((config) => {
   try { return posedu.readRope(config, known); } catch (e) { return e.message; }
 })"""
-COMMAND = "python -m posedu.tools config.json"
+COMMAND = "posedu config config.json"
 SHOWN = {f"example {name}": config for name, (_, config) in EXAMPLES.items()}
 SOURCES = [CASES, COMMON, TYPES, REFUSED, FOREIGN, SHOWN]
 EVERY = {name: config for source in SOURCES for name, config in source.items()}
