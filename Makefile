@@ -8,7 +8,7 @@ QUICK := tests/catalog tests/encodings tests/torch tests/sympy tests/project
 READY := $(VENV)/ready
 
 .PHONY: book serve test slowest quick lab new site coverage compiled mutants \
-	cell-mutants notebooks missing address lint clean
+	cell-mutants census notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_sphinx.build
@@ -61,6 +61,16 @@ cell-mutants: override export PAGES := $(value PAGES)
 cell-mutants: $(READY)
 	$(VENV)/bin/python -m pip install --progress-bar on -e '.[mutants]'
 	PYTHONPATH=book/_ext:tests $(VENV)/bin/python -m mutation.cells $$PAGES
+
+# What the classes of transformers fill in, and what changed since: TRANSFORMERS is the
+# folder of `pip install --target FOLDER transformers`, if .venv has none. An hour at
+# most; -P, since tests/oracles has a file of the name of a package.
+census: export OMP_NUM_THREADS := 1
+census: export PYTHONHASHSEED := 0
+census: override export TRANSFORMERS := $(value TRANSFORMERS)
+census: $(READY)
+	PYTHONPATH="$$TRANSFORMERS:tests" $(VENV)/bin/python -P tests/oracles/rope_families.py
+	PYTHONPATH=tests $(VENV)/bin/python -P tests/oracles/config_families.py
 
 notebooks: $(READY)
 	$(RUN) -m posedu_sphinx.exercises.notebooks

@@ -79,6 +79,9 @@ class Parameters:
         A list to which warnings and notes are added.
     base
         The model family's base b, used if the object of RoPE parameters gives none.
+    sections, order
+        The model family's sections, used if the object of RoPE parameters gives none,
+        and their order, which the object cannot change; empty if they are not known.
     """
 
     where: str
@@ -88,6 +91,8 @@ class Parameters:
     longest: int | None
     remarks: list[Remark]
     base: float | None = None
+    sections: tuple[int, ...] = ()
+    order: str = ""
 
     def has(self, name: str) -> bool:
         """Return whether the RoPE parameter ``name`` has a value."""
@@ -255,16 +260,34 @@ def _base(of: Parameters) -> float:
 
 def _sections(of: Parameters, width: int) -> dict[str, Any]:
     name = "mrope_section" if of.has("mrope_section") else "xdrope_section"
-    if not of.has(name):
+    is_interleaved = of.given.get("mrope_interleaved")
+    if of.has(name):
+        sections = counts(f"{of.where}.{name}", of.given[name])
+        if sum(sections) != width // 2:
+            raise ConfigError(
+                f"{of.where}.{name} must add up to the {width // 2} rotated pairs, got "
+                f"{list(sections)}, which add up to {sum(sections)}"
+            )
+    elif not of.sections:
         return {}
-    sections = counts(f"{of.where}.{name}", of.given[name])
-    if sum(sections) != width // 2:
-        raise ConfigError(
-            f"{of.where}.{name} must add up to the {width // 2} rotated pairs, got "
-            f"{list(sections)}, which add up to {sum(sections)}"
+    elif sum(of.sections) != width // 2:
+        of.warn(
+            "other-sections",
+            f".mrope_section is missing, and this family's class fills in "
+            f"{list(of.sections)}, which does not add up to the {width // 2} rotated "
+            "pairs",
         )
-    order = "interleaved" if of.given.get("mrope_interleaved") else "sectioned"
-    return {"sections": sections, "order": order}
+        return {}
+    else:
+        sections = of.sections
+    own = "interleaved" if is_interleaved else "sectioned"
+    if of.order and isinstance(is_interleaved, bool) and own != of.order:
+        of.warn(
+            "ignored-name",
+            f".mrope_interleaved is {is_interleaved}, but this family's sections are "
+            f"always {of.order}",
+        )
+    return {"sections": sections, "order": of.order or own}
 
 
 def _default(of: Parameters) -> dict[str, Any]:
@@ -276,6 +299,12 @@ def _linear(of: Parameters) -> dict[str, Any]:
 
 
 def _ntk(of: Parameters) -> dict[str, Any]:
+    if not of.has("alpha"):
+        raise ConfigError(
+            f"{of.where} has the type 'ntk', which transformers does not define: code "
+            "outside it, such as GTE's, uses the name for several methods; give "
+            "'dynamic' with alpha if one larger base is used at all lengths"
+        )
     alpha = of.number("alpha")
     of.note(
         f" has alpha {alpha:g}: the base is multiplied by alpha^(d/(d−2)) for texts of "

@@ -15,8 +15,8 @@ from posedu.tools.configs._fields import (
     number,
     short_repr,
 )
-from posedu.tools.configs._rope_parameters import Parameters, rope
-from posedu.tools.configs.families import Family
+from posedu.tools.configs._rope_parameters import KNOWN, Parameters, rope
+from posedu.tools.configs.families import Family, Names
 from posedu.tools.configs.families import family as family_of
 from posedu.tools.configs.rotary_config import (
     NOTE,
@@ -31,6 +31,8 @@ from posedu.tools.configs.rotary_config import (
 EVERY = "all"
 SUBCONFIG = "_config"
 TEXT = "text_config"
+ATTENTION = "attn_config"
+"""Name of the part of DBRX's and MPT's configurations that has the base."""
 SIDES = ("encoder", "decoder")
 """Names of sub-configurations that do not end in ``SUBCONFIG``."""
 WIDTHS = ("rotary_dim", "rotary_ndims")
@@ -43,6 +45,7 @@ HEADS = (
     "num_heads",
     "encoder_num_attention_heads",
     "memory_attention_num_attention_heads",
+    "speech_encoder_attention_heads",
 )
 HIDDEN = (
     "embed_dim",
@@ -55,13 +58,31 @@ HIDDEN = (
 )
 HEAD_DIMS = ("head_dim", "attention_head_dim", "kv_channels")
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base")
+BASES = (
+    "rope_theta",
+    "rotary_emb_base",
+    "rotary_embedding_base",
+    "rope_base",
+    "rotary_base",
+)
 DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 MOST_LAYERS = 4096
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta")
+OTHER_BASES = (*LOCAL_BASES, "global_rope_theta", "compress_rope_theta")
+"""Names of the base of some kinds of layer."""
+LISTS = {
+    "rope_theta": "rope_theta",
+    "partial_rotary_factors": "partial_rotary_factor",
+}
+"""Names of lists by layer, and the RoPE parameter that their values are."""
+WITHOUT_EFFECT = {
+    *(*BASES, *OTHER_BASES, *SHARES, *WIDTHS, *HEAD_DIMS, *KNOWN),
+    *("qk_rope_head_dim", "no_rope_layers", "no_rope_layer_interval", "alibi"),
+}
+"""Names that change nothing in a model without rotation."""
 OWN_LABELS = ("deepseek_v4",)
 """Families whose RoPE parameters have other labels than their kinds of layer."""
-PLAIN_SCALES = ("dots3_note_text", "glm5_next_text", "kimi_linear")
+PLAIN_SCALES = ("dots3_note_text",)
 """Families of latent attention whose softmax ignores ``mscale_all_dim``."""
 
 Config = Mapping[str, Any]
@@ -91,6 +112,8 @@ def read(config: Config) -> Reading:
     with_rope = {
         name: part for name, part in parts.items() if _has_rope(part, families[name])
     }
+    if refused := next((f.refused for f in families.values() if f.refused), ""):
+        raise ConfigError(f"the rotation of this family cannot be described: {refused}")
     for name in {*parts} - {*with_rope}:
         first(parts[name], *HEAD_DIMS)  # of heads that are not rotated
     if len(with_rope) > 1 and "" in with_rope and not _has_heads(config):
@@ -105,6 +128,15 @@ def read(config: Config) -> Reading:
         )
     if not with_rope:
         raise ConfigError(_no_rope_message(parts, families))
+    for name in families[""].parts:
+        if name not in config:
+            remarks.append(
+                Remark(
+                    NOTE,
+                    f"{name} is missing: the class fills it in, and the rotations in "
+                    "it are not read",
+                )
+            )
     temperature = None
     for name, part in with_rope.items():
         own = _Part(name, part, families[name], remarks)
@@ -133,7 +165,7 @@ def _parts(config: Config) -> dict[str, Config]:
     found = {}
     for name, value in config.items():
         inside = name.endswith(SUBCONFIG) or name in SIDES
-        if inside and isinstance(value, Mapping):
+        if inside and isinstance(value, Mapping) and name != ATTENTION:
             found[name] = value
             for inner, part in _parts(value).items():
                 found[f"{name}.{inner}"] = part
@@ -150,7 +182,7 @@ def _family(whole: Config, name: str, part: Config) -> Family:
     text = family_of(outer).text
     is_text = name == TEXT or (not name and TEXT not in whole)
     if text and is_text and own in (None, outer):
-        return family_of(text)
+        return replace(family_of(text), **family_of(outer).text_filled)
     return family_of(own)
 
 
@@ -174,7 +206,7 @@ def _no_rope_message(
             "the configuration that transformers completes, "
             "AutoConfig.from_pretrained(folder)"
         )
-    if families[""].no_rotation:
+    if families[""].no_rotation or families[""].unrotated:
         return (
             "this configuration has no RoPE parameters, and the code of "
             f"{types['']} in transformers has no rotation: it encodes positions in "
@@ -191,7 +223,13 @@ def _has_rope(config: Config, family: Family) -> bool:
     names = ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES)
     if any(config.get(name) is not None for name in names):
         return True
-    return family.base is not None and bool(family.head_dim or _has_heads(config))
+    inner = config.get(ATTENTION)
+    own = (*BASES, "alibi", "rope")
+    if isinstance(inner, Mapping) and any(name in inner for name in own):
+        return _has_heads(config)
+    is_known = family.base is not None or bool(family.filled)
+    has_width = bool(family.head_dim or family.rope_head_dim or _has_heads(config))
+    return is_known and has_width
 
 
 def _has_heads(config: Config) -> bool:
@@ -214,31 +252,31 @@ class _Part:
         self.name, self.config, self.remarks = name, config, remarks
         self.prefix = f"{name}." if name else ""
         self.family = family
-        has_window = config.get("sliding_window") is not None
-        self.unrotated = {*self.family.unrotated_layer_types} if has_window else set()
+        self.has_window = self.family.has_window
+        if "sliding_window" in config:
+            self.has_window = config["sliding_window"] is not None
+        is_unrotated = self.has_window or not self.family.has_window
+        self.unrotated = {*family.unrotated_layer_types} if is_unrotated else set()
 
     def read(self) -> tuple[dict[str, RotaryConfig | None], tuple[str, ...]]:
         """Return the rotary embedding of each kind of layer, and each layer's kind."""
         given, where = self._rope_object()
-        if not given and self.family.class_fills_defaults:
-            self._warn(
-                "class-defaults",
-                f"{where} is missing, and this family's class fills in more than a "
-                "base, which is not known here: give the configuration that "
-                "transformers completes, AutoConfig.from_pretrained(folder)",
-            )
+        if self._is_unrotated():
+            self._read_without_effect(given)
+            return {self._title(EVERY): None}, ()
+        if self.family.note:
+            self._note(self.family.note)
         layers = self._layers()
         if self.unrotated and not layers:
+            missing = "layer_types" if self._depth() else DEPTHS[0]
             self._warn(
                 "unlisted-layers",
-                "layer_types is missing, and this family's layers without rotation are "
+                f"{missing} is missing, so this family's layers without rotation are "
                 "not known here: give the configuration that transformers completes, "
                 "AutoConfig.from_pretrained(folder)",
             )
-        by_kind = self._by_kind(given, layers)
-        if self._is_unrotated():
-            _ = [*given.values(), first(self.config, *HEAD_DIMS)]  # without effect
-            return {self._title(EVERY): None}, ()
+        by_kind = self._by_kind(given, where, layers)
+        by_kind |= {kind: None for kind in self.unrotated & {*layers} - {*by_kind}}
         if [*by_kind] == [EVERY]:
             layers = tuple(kind if kind == "none" else EVERY for kind in layers)
         elif not {*layers} <= {*by_kind, "none"}:
@@ -276,6 +314,8 @@ class _Part:
         configuration without it the result is ``None``.
         """
         given, where = self._rope_object()
+        if not given:
+            given = given.new_child(dict(self._filled().get(EVERY, {})))
         own = self.family.temperature
         if self.config.get("attn_temperature_tuning", own is not None):
             alpha, length = own or (None, None)
@@ -307,6 +347,9 @@ class _Part:
     def _warn(self, code: str, text: str) -> None:
         self.remarks.append(Remark(WARNING, f"{self.prefix}{text}", code))
 
+    def _note(self, text: str) -> None:
+        self.remarks.append(Remark(NOTE, f"{self.prefix}{text}"))
+
     def _rope_object(self) -> tuple[RopeObject, str]:
         """Return the configuration's object of RoPE parameters, and its key.
 
@@ -326,19 +369,23 @@ class _Part:
         return ChainMap({}, mapping(f"{self.prefix}{where}", given or {})), where
 
     def _by_kind(
-        self, given: RopeObject, layers: tuple[str, ...]
+        self, given: RopeObject, where: str, layers: tuple[str, ...]
     ) -> dict[str, RopeObject | None]:
         """Return RoPE parameters by kind of layer, ``None`` where there is no rotation.
 
-        ``given`` is the configuration's object of RoPE parameters, ``layers`` is the
-        kind of each layer. Parameters that ``given`` lacks are taken from keys outside
-        it.
+        ``given`` is the configuration's object of RoPE parameters, ``where`` is its
+        key, and ``layers`` is the kind of each layer. Parameters that ``given`` lacks
+        are taken from keys outside it, and from the model family.
         """
         own = dict(given.maps[-1].items())  # not read, only looked through
         inner = {k: v for k, v in own.items() if isinstance(v, Mapping)}
+        if own and not inner and self.family.spread.get(where) == ():
+            _ = [*given.values()]
+            self._warn("ignored-name", f"{where} is ignored by this family's class")
+            given, own = ChainMap({}), {}
         absent = {k for k, v in own.items() if v is None and k in layers}
-        own_local = first(self.config, *LOCAL_BASES)
-        local = self.family.local if own_local is None else own_local[1]
+        names = self.family.names_beside if own else self.family.names
+        by_kind: dict[str, RopeObject | None]
         if not inner:
             self._compare(given)
         if inner or (absent and absent == {*given}):
@@ -349,15 +396,28 @@ class _Part:
                         f"rope_parameters.{name} is ignored, since rope_parameters has "
                         "an object for each kind of layer",
                     )
-            by_kind: dict[str, RopeObject | None] = {
+            by_kind = {
                 k: ChainMap({}, inner[k]) if k in inner else None
                 for k in given
                 if k in inner or k in absent
             }
-        elif local is not None:
+        elif isinstance(self.config.get("rope_theta"), list):
+            by_kind = self._by_layer(given, where, layers)
+        elif not own and self._filled():
+            by_kind = {kind: ChainMap({}) for kind in self._filled()}
+        elif own and where in self.family.spread:
+            by_kind = self._spread(given, where)
+        elif own and EVERY not in self._filled() and self._filled():
+            by_kind = {EVERY: given}
+            self._warn(
+                "other-layers",
+                f"{where} has no object for each kind of layer, and this family's "
+                f"class needs one for {', '.join(self._filled())}",
+            )
+        elif (found := first(self.config, *LOCAL_BASES)) is not None:
             by_kind = {
                 "full_attention": given,
-                "sliding_attention": {"rope_theta": local},
+                "sliding_attention": ChainMap({"rope_theta": found[1]}),
             }
             global_base = first(self.config, "global_rope_theta")
             if global_base is not None:
@@ -366,10 +426,72 @@ class _Part:
             by_kind = {kind: given.new_child() for kind in dict.fromkeys(layers)}
         else:
             by_kind = {EVERY: given}
-        for of_kind in by_kind.values():
+        if names is not None:
+            self._warn_of_names(names)
+        for kind, of_kind in by_kind.items():
             if of_kind is not None:
-                self._complete(of_kind)
+                self._complete(kind, of_kind, names)
         return by_kind
+
+    def _filled(self) -> dict[str, Mapping[str, Any]]:
+        """Return the RoPE parameters that the family's class fills in, by kind."""
+        own = self.family.filled
+        is_nested = all(isinstance(each, Mapping) for each in own.values())
+        return dict(own) if is_nested or not own else {EVERY: own}
+
+    def _spread(self, given: RopeObject, where: str) -> dict[str, RopeObject | None]:
+        """Return RoPE parameters by kind of layer, if the object has no kinds.
+
+        ``given`` is the configuration's object of RoPE parameters, ``where`` is its
+        key. The family's class gives it to some kinds of layer; others keep what the
+        class fills in.
+        """
+        taken = self.family.spread[where]
+        return {
+            kind: given.new_child() if kind in taken else ChainMap({})
+            for kind in self._filled()
+        }
+
+    def _by_layer(
+        self, given: RopeObject, where: str, layers: tuple[str, ...]
+    ) -> dict[str, RopeObject | None]:
+        """Return RoPE parameters by kind of layer, if bases are listed by layer.
+
+        ``given`` is the configuration's object of RoPE parameters, ``where`` is its
+        key, and ``layers`` is the kind of each layer.
+        """
+        if not layers:
+            raise ConfigError(
+                f"{self.prefix}rope_theta is a list, a base for each layer: "
+                "layer_types is needed to read it"
+            )
+        only = self.config.get("yarn_only_types", self.family.spread.get(where))
+        by_kind: dict[str, RopeObject | None] = {}
+        for kind in dict.fromkeys(layers):
+            is_taken = only is None or kind in only
+            of_kind = given.new_child() if is_taken else ChainMap({})
+            for name, goal in LISTS.items():
+                values = self.config.get(name)
+                if values is None:
+                    continue
+                own = [v for v, of in zip(values, layers, strict=False) if of == kind]
+                if len(values) < len(layers) or own.count(own[0]) < len(own):
+                    raise ConfigError(
+                        f"{self.prefix}{name} must have one value for all layers of "
+                        f"the kind {kind!r}, got {short_repr(values)}"
+                    )
+                of_kind[goal] = own[0]
+            by_kind[kind] = of_kind
+        return by_kind
+
+    def _warn_of_names(self, names: Names) -> None:
+        """Warn of bases and shares in the configuration that are not in ``names``.
+
+        ``names`` are those that the family's class reads.
+        """
+        for name in (*BASES, *OTHER_BASES, *SHARES):
+            if self.config.get(name) is not None and name not in names:
+                self._warn("ignored-name", f"{name} is ignored by this family's class")
 
     def _compare(self, given: Mapping[str, Any]) -> None:
         """Warn if the configuration has two different bases b, one outside ``given``.
@@ -384,18 +506,36 @@ class _Part:
                 f"is {short_repr(own)}, which is used",
             )
 
-    def _complete(self, given: RopeObject) -> None:
+    def _complete(self, kind: str, given: RopeObject, names: Names | None) -> None:
         """Add RoPE parameters that the configuration has elsewhere to ``given``.
 
-        ``given`` is the configuration's object of RoPE parameters; values in it are
-        kept.
+        ``given`` are the RoPE parameters of layers of a ``kind``; values in them are
+        kept. ``names`` are the names outside them that the family's class reads,
+        ``None`` if all are read.
         """
-        base = first(self.config, *BASES)
-        if base is not None and given.get("rope_theta") is None:
-            given["rope_theta"] = base[1]
-        share = first(self.config, *SHARES)
-        if share is not None and given.get("partial_rotary_factor") is None:
-            given["partial_rotary_factor"] = share[1]
+        for goal, others in (
+            ("rope_theta", (*BASES, *OTHER_BASES)),
+            ("partial_rotary_factor", SHARES),
+        ):
+            if names is None:
+                found = first(self.config, *(n for n in others if n not in OTHER_BASES))
+            else:
+                key = "" if kind == EVERY else kind
+                found = first(
+                    self.config, *(n for n in others if key in names.get(n, ()))
+                )
+            if found is not None and given.get(goal) is None:
+                given[goal] = found[1]
+        self._complete_from_attention(given)
+        filled = dict(self._filled().get(kind, {}))
+        has_object = len(given.maps) > 1 and bool(given.maps[-1])
+        if has_object:
+            filled = {} if kind == EVERY else {"rope_theta": filled.get("rope_theta")}
+        filled.setdefault(SHARES[0], self.family.share)
+        filled.setdefault("attention_factor", self.family.attention_factor)
+        for name, value in filled.items():
+            if given.get(name) is None and value is not None:
+                given[name] = value
         trained = self.config.get("original_max_position_embeddings")
         if trained is not None:
             given.setdefault("original_max_position_embeddings", trained)
@@ -403,34 +543,70 @@ class _Part:
         if sections is not None:
             given.setdefault("mrope_section", sections[1])
 
+    def _complete_from_attention(self, given: RopeObject) -> None:
+        """Add the base of ``attn_config``, which DBRX has there, to ``given``."""
+        inner = self.config.get(ATTENTION)
+        if not isinstance(inner, Mapping) or given.get("rope_theta") is not None:
+            return
+        found = first(inner, *BASES)
+        if found is not None:
+            given["rope_theta"] = found[1]
+            self._warn(
+                "two-values",
+                f"{ATTENTION}.{found[0]} is {short_repr(found[1])}, which is used "
+                "here; transformers 5.23 ignores it",
+            )
+
     def _is_unrotated(self) -> bool:
         """True if the configuration names a positional encoding other than RoPE.
 
         A note that says so is then added to ``remarks``.
         """
-        name = "position_embedding_type"
-        required, own = self.family.required_embedding_type, self.config.get(name)
-        is_other = bool(required) and own != required
-        if is_other:
-            self.remarks.append(
-                Remark(
-                    NOTE,
-                    f"{self.prefix}{name} is {short_repr(own)}, not {required!r}: no "
-                    "layer is rotated",
-                )
-            )
-        if self.config.get("alibi") is True:
-            self.remarks.append(
-                Remark(NOTE, f"{self.prefix}alibi is true: no layer is rotated")
+        has_own_code = "auto_map" in self.config
+        if self.family.unrotated or (self.family.no_rotation and not has_own_code):
+            self._note(
+                "the attention of this family's code has no rotation, whatever its "
+                "configuration says"
             )
             return True
+        is_other = False
+        if self.family.requires is not None:
+            name, required, default = self.family.requires
+            own = self.config.get(name, default)
+            is_other = own != required
+        if is_other:
+            self._note(
+                f"{name} is {short_repr(own)}, not {short_repr(required)}: no layer is "
+                "rotated"
+            )
+        inner = self.config.get(ATTENTION)
+        if isinstance(inner, Mapping) and inner.get("rope") is False:
+            self._note(f"{ATTENTION}.rope is false: no layer is rotated")
+            return True
+        for name, of in (("alibi", self.config), (f"{ATTENTION}.alibi", inner)):
+            if isinstance(of, Mapping) and of.get("alibi") is True:
+                self._note(f"{name} is true: no layer is rotated")
+                return True
         return is_other
+
+    def _read_without_effect(self, given: RopeObject) -> None:
+        """Read the names of rotation in the configuration of a model without rotation.
+
+        ``given`` is the configuration's object of RoPE parameters.
+        """
+        inner = self.config.get(ATTENTION)
+        own = given.maps[-1]
+        each = [v for _, v in own.items() if isinstance(v, Mapping)]
+        for of in (self.config, own, *each, inner):
+            if isinstance(of, Mapping):
+                for name in {*of} & WITHOUT_EFFECT:
+                    of.get(name)
 
     def _layers(self) -> tuple[str, ...]:
         """Return the kind of each layer, such as "full_attention"; empty if unknown."""
         types = self.config.get("layer_types")
         if types is None:
-            types = self._pattern()
+            types = self._pattern() or self._filled_types()
         bases = self.config.get("layer_rope_theta")
         switch = self.config.get("no_rope_layers")
         if not switch and not bases:
@@ -462,37 +638,55 @@ class _Part:
         if every is None:
             return None
         every = count(self.prefix + name, every)
-        depth = first(self.config, *DEPTHS)
-        if depth is None:
+        layers = self._depth()
+        if not layers:
             self._warn(
                 "unlisted-layers",
                 f"{DEPTHS[0]} is missing: the layers without rotation, one in {every}, "
                 "are not listed",
             )
             return None
-        layers = min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
         start = 1 - layers if self.family.counts_from_end else 1
         return [n % every != 0 for n in range(start, start + layers)]
 
     def _pattern(self) -> list[str] | None:
         """Return each layer's kind by ``sliding_window_pattern``, an older key.
 
-        The result is ``None`` if the configuration and the model family have no
-        pattern.
+        The result is ``None`` if the configuration has no pattern.
         """
-        depth = first(self.config, *DEPTHS)
-        pattern = self.config.get("sliding_window_pattern", self.family.pattern)
-        if depth is None or self.config.get("sliding_window") is None or not pattern:
+        depth = self._depth()
+        pattern = self.config.get("sliding_window_pattern")
+        if not depth or not self.has_window or not pattern:
             return None
-        layers = min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
         if isinstance(pattern, str) and {*pattern} <= {*"LG"}:
-            is_local = [pattern[n % len(pattern)] == "L" for n in range(layers)]
+            is_local = [pattern[n % len(pattern)] == "L" for n in range(depth)]
         else:
             every = count(f"{self.prefix}sliding_window_pattern", pattern)
-            is_local = [(n + 1) % every != 0 for n in range(layers)]
+            is_local = [(n + 1) % every != 0 for n in range(depth)]
         return [
             "sliding_attention" if local else "full_attention" for local in is_local
         ]
+
+    def _filled_types(self) -> list[str] | None:
+        """Return each layer's kind as the family's class fills it in.
+
+        The result is ``None`` if the class fills in no kinds, or there is no window.
+        """
+        rule, depth = self.family.layer_types, self._depth()
+        is_null = "sliding_window_pattern" in self.config or not self.has_window
+        if not rule or not depth or (self.family.has_window and is_null):
+            return None
+        start, cycle, end = (rule[name] for name in ("first", "cycle", "last"))
+        within = range(max(depth - len(start) - len(end), 0))
+        kinds = [*start, *(cycle[n % len(cycle)] for n in within), *end]
+        return kinds[:depth]
+
+    def _depth(self) -> int:
+        """Return the number of layers, at most ``MOST_LAYERS``; 0 if not given."""
+        depth = first(self.config, *DEPTHS)
+        if depth is None:
+            return 0
+        return min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
 
     def _rope(
         self, where: str, given: RopeObject, kind: str, layers: tuple[str, ...]
@@ -509,6 +703,8 @@ class _Part:
                 longest=longest and count(self.prefix + longest[0], longest[1]),
                 remarks=self.remarks,
                 base=self.family.base,
+                sections=() if axes > 1 else self.family.sections,
+                order=self.family.order,
             ),
             layout=self._layout(),
         )
@@ -529,7 +725,7 @@ class _Part:
         The factor is 1 for all other configurations. ``where`` is the name of the RoPE
         parameters ``given``, and ``made`` the rotary embedding that they describe.
         """
-        is_latent = self.config.get("qk_rope_head_dim") is not None
+        is_latent = self._rotated_part() is not None
         own = given.get("mscale_all_dim")
         is_plain = self.config.get("model_type") in PLAIN_SCALES
         if not is_latent or made.method != "yarn" or not own or is_plain:
@@ -572,9 +768,16 @@ class _Part:
                 )
             if widths:
                 return widths[0]
-        found = first(self.config, "qk_rope_head_dim", *HEAD_DIMS)
+        latent = self._rotated_part()
+        found = first(self.config, *HEAD_DIMS)
+        if latent is not None:
+            return latent
+        name = "global_head_dim"
+        if kind == "full_attention" and self.family.global_head_dim is not None:
+            return count(
+                self.prefix + name, self.config.get(name, self.family.global_head_dim)
+            )
         if found is not None:
-            self.config.get("head_dim")  # of latent attention: the whole head
             return count(self.prefix + found[0], found[1])
         if self.family.head_dim is not None and "head_dim" not in self.config:
             return self.family.head_dim
@@ -587,6 +790,12 @@ class _Part:
         sizes = [count(self.prefix + n, v) for n, v in (hidden, heads)]
         return sizes[0] // sizes[1]
 
+    def _rotated_part(self) -> int | None:
+        """Return the rotated features of a head of latent attention, else ``None``."""
+        name = "qk_rope_head_dim"
+        given = self.config.get(name, self.family.rope_head_dim)
+        return None if given is None else count(self.prefix + name, given)
+
     def _width(self, given: Mapping[str, Any], head_dim: int) -> int | None:
         """Return the number of rotated features, if a key other than a share gives it.
 
@@ -594,8 +803,14 @@ class _Part:
         means that the share of the head in ``given``, ``partial_rotary_factor``,
         determines the number.
         """
-        if self.config.get("qk_rope_head_dim") is not None:
-            given.get("partial_rotary_factor")  # says the same in another way
+        if self._rotated_part() is not None:
+            share = given.get(SHARES[0])  # says the same in another way
+            if share is None and SHARES[0] in self._filled().get(EVERY, {}):
+                self._warn(
+                    "class-defaults",
+                    f"{SHARES[0]} is missing, and this family's class computes the "
+                    f"width from it, not from the {head_dim} rotated features",
+                )
             return head_dim
         found = first(self.config, *WIDTHS)
         if found is None:

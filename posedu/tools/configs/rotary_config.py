@@ -86,7 +86,8 @@ class RotaryConfig:
         The base b.
     method
         RoPE scaling method, by the name of its type in transformers; ``"ntk"`` stands
-        for the parameter ``alpha`` there, one larger base for all lengths.
+        for the parameter ``alpha`` there, one larger base for all lengths, and
+        ``"factors"`` for a divisor of each pair's frequency (GGUF's rope_freqs).
     options
         Keywords of the method's function in :mod:`posedu.numpy.rotary`, except lengths.
     trained
@@ -197,6 +198,8 @@ class RotaryConfig:
                 return longrope(
                     plain, trained=trained, length=length or trained, **options
                 )
+            case "factors":
+                return plain / np.array(options["divisors"])
             case "proportional":
                 frequencies = pi(plain, factor=options["factor"])
                 frequencies[options["rotated_pairs"] :] = 0

@@ -86,7 +86,9 @@ def test_methods_that_follow_the_length_are_compared_at_the_longest_text_too():
     reading = read_rope(dynamic)
     stretched = replace(reading, kinds={"all": longer})
     second = read_rope(other)
-    second = replace(second, kinds={"all": replace(second.kinds["all"], longest=16_384)})
+    second = replace(
+        second, kinds={"all": replace(second.kinds["all"], longest=16_384)}
+    )
     result = differences(stretched, second)
     assert [d.what for d in result.found] == [
         "frequencies at 16,384 tokens: 31 of 32 pairs"
