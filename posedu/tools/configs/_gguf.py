@@ -79,17 +79,6 @@ def _version() -> str:
     return " ".join(next(iter(_data()["made"].items())))
 
 
-def is_gguf(config: Config) -> bool:
-    """Return whether a mapping is the metadata of a GGUF file."""
-    return "general.architecture" in config
-
-
-def is_dump(config: Config) -> bool:
-    """Return whether a mapping is the output of ``gguf-dump --json``."""
-    metadata = config.get("metadata")
-    return isinstance(metadata, Mapping) and is_gguf(metadata)
-
-
 def from_dump(config: Config) -> Config:
     """Return the metadata in the output of ``gguf-dump --json``, by name.
 

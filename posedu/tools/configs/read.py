@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from posedu.tools.configs import _gguf, _other_formats, _timm, _transformers
+from posedu.tools.configs import _other_formats, _timm, _transformers
 from posedu.tools.configs._fields import short_repr
 from posedu.tools.configs._watched import Watched, about_positions
 from posedu.tools.configs.rotary_config import WARNING, ConfigError, Reading, Remark
@@ -17,8 +17,28 @@ GGUF = b"GGUF"  # first bytes of a .gguf file
 
 Config = Mapping[str, Any]
 Reader = Callable[[Watched], Reading]
+
+
+def _is_gguf(config: Config) -> bool:
+    """Return whether a mapping is the metadata of a GGUF file."""
+    return "general.architecture" in config
+
+
+def _is_dump(config: Config) -> bool:
+    """Return whether a mapping is the output of ``gguf-dump --json``."""
+    metadata = config.get("metadata")
+    return isinstance(metadata, Mapping) and _is_gguf(metadata)
+
+
+def _gguf() -> Any:
+    """Return the module that reads GGUF, imported on use for its tables."""
+    from posedu.tools.configs import _gguf
+
+    return _gguf
+
+
 READERS: tuple[tuple[Callable[[Config], bool], Reader], ...] = (
-    (_gguf.is_gguf, _gguf.read_gguf),
+    (_is_gguf, lambda config: _gguf().read_gguf(config)),
     (_timm.is_timm, _timm.read_timm),
     (_other_formats.is_diffusers, _other_formats.read_diffusers),
     (_other_formats.is_chatglm, _other_formats.read_chatglm),
@@ -89,8 +109,8 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         )
     if wrong := [name for name in config if not isinstance(name, str)]:
         raise ConfigError(f"the keys must be text, got {short_repr(wrong[0])}")
-    if _gguf.is_dump(config):
-        config = _gguf.from_dump(config)
+    if _is_dump(config):
+        config = _gguf().from_dump(config)
     for recognizes, read in READERS:
         if recognizes(config):
             return _with_unread(read, config)
@@ -131,7 +151,7 @@ def _load(path: Path) -> tuple[Any, list[str]]:
     with path.open("rb") as file:
         data = file.read(len(GGUF))
         if data == GGUF:
-            return _gguf.from_file(path), []
+            return _gguf().from_file(path), []
         data += file.read(LARGEST_FILE + 1 - len(GGUF))
     if len(data) > LARGEST_FILE:
         raise ConfigError(

@@ -62,3 +62,15 @@ def test_what_a_notebook_carries_is_small(name):
     done = notebooks.self_contained(own, page)
     (setup,) = (c for c in done.cells if "setup" in c.metadata.get("tags", []))
     assert 10_000 < len(setup.source) < (LARGEST_OF_LABS if is_lab else LARGEST)
+
+
+def test_annotations_stay_where_something_checks_them():
+    source = (
+        "@check_types\ndef checked(x: int) -> int:\n    return x\n"
+        "@check_types\nclass Kept:\n    y: int\n    def read(self, x: int): ...\n"
+        'def plain(x: int, *, y: str="") -> int:\n    z: int = x\n    return z\n'
+        "class Other:\n    y: int\n"
+    )
+    short = carried.without_annotations(source)
+    assert "def checked(x: int) -> int:" in short and "read(self, x: int)" in short
+    assert "def plain(x, *, y='')" in short and short.count("y: int") == 2

@@ -2,8 +2,8 @@
 
 A notebook carries the modules of posedu that its code imports, directly or not, and the
 pure-Python packages beyond Colab's own that these import. So that the notebook stays
-small, docstrings and comments are left out, and of the interactive figures and the
-tools only those are carried that the notebook uses.
+small, docstrings, comments and most annotations are left out, and of the interactive
+figures and the tools only those are carried that the notebook uses.
 """
 
 import ast
@@ -29,12 +29,19 @@ FIGURES = "posedu.book.explorables"
 COLLECTIONS = (FIGURES, "posedu.tools", "posedu.tools.configs")
 """Packages that import what they offer; a notebook carries what it uses of them."""
 
+GGUF = {"posedu.tools.configs._gguf", "posedu.tools.configs._gguf_file"}
+"""Modules for files that no notebook reads, imported on use and not carried."""
+
 # Packages that a fresh Colab may lack, with the distributions that hold them.
 BROUGHT = {"jaxtyping": ("jaxtyping", "wadler_lindig"), "lark": ("lark",)}
 # Files of the parts of the library, and of other packages.
 LIBRARY = re.compile(r"posedu/(?:numpy|sympy|torch)/|(?!posedu)")
 
-SMALLEST = 9 | lzma.PRESET_EXTREME
+SMALLEST = {
+    "id": lzma.FILTER_LZMA2,
+    "preset": 9 | lzma.PRESET_EXTREME,
+    **{"lc": 4, "lp": 0, "pb": 0},  # for text, which is not aligned
+}
 KEPT = {"LICENSE", "METADATA"}  # files of a distribution, besides its code
 
 
@@ -69,7 +76,7 @@ def needed(code, also=()):
         waiting |= {".".join(parts[:count]) for count in range(1, len(parts))}
         if module not in COLLECTIONS:
             waiting |= _graph().find_modules_directly_imported_by(module)
-        waiting -= found
+        waiting -= found | GGUF
     return frozenset(found)
 
 
@@ -102,7 +109,11 @@ def _data(package, modules):
     }
     is_figures = package == FIGURES
     return [
-        p for p in files if p.suffix != ".py" and not (is_figures and p.stem in unused)
+        p
+        for p in files
+        if p.suffix != ".py"
+        and not (is_figures and p.stem in unused)
+        and p.name != "gguf.json"
     ]
 
 
@@ -124,7 +135,7 @@ def package(modules, address):
     files = {}
     for module in sorted(m for m in modules if m.partition(".")[0] == "posedu"):
         path = _file(module)
-        files[path] = shortened(path.read_text("utf-8"))
+        files[path] = without_annotations(shortened(path.read_text("utf-8")))
         if path.stem == "__init__":
             files |= {p: p.read_bytes() for p in _data(module, modules)}
     for collection in modules.intersection(COLLECTIONS):
@@ -163,7 +174,9 @@ def packed(files):
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(name), content)
-    return base64.b85encode(lzma.compress(buffer.getvalue(), preset=SMALLEST)).decode()
+    return base64.b85encode(
+        lzma.compress(buffer.getvalue(), filters=[SMALLEST])
+    ).decode()
 
 
 def shortened(source):
@@ -175,4 +188,26 @@ def shortened(source):
         )
         if has_docstring and ast.get_docstring(node) is not None:
             node.body[0].value.value = ""
+    return ast.unparse(tree)
+
+
+def without_annotations(source):
+    """Return Python source without the annotations of functions that nothing checks.
+
+    Those of functions and classes with the decorator ``check_types`` stay.
+    """
+    tree = ast.parse(source)
+    nodes = [*ast.walk(tree)]
+    kept = {
+        inner
+        for node in nodes
+        if "check_types" in map(ast.unparse, getattr(node, "decorator_list", ()))
+        for inner in ast.walk(node)
+    }
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef) and node not in kept:
+            node.returns = None
+            for argument in ast.walk(node.args):
+                if isinstance(argument, ast.arg):
+                    argument.annotation = None
     return ast.unparse(tree)
