@@ -74,3 +74,7 @@ def test_annotations_stay_where_something_checks_them():
     short = carried.without_annotations(source)
     assert "def checked(x: int) -> int:" in short and "read(self, x: int)" in short
     assert "def plain(x, *, y='')" in short and short.count("y: int") == 2
+    operator = (
+        'torch.library.custom_op("posedu::f", f)\ndef f(x: Tensor) -> Tensor: ...'
+    )
+    assert carried.without_annotations(operator) == operator
