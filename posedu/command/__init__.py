@@ -15,8 +15,6 @@ from posedu.command.diagnose import diagnose
 from posedu.command.kernel import kernel, oracle
 from posedu.command.passed_on import run, time
 
-PASSED_ON = {"ignore_unknown_options": True}
-
 app = typer.Typer(
     name="posedu",
     help="Read, compare, measure and convert what transformers do with positions.",
@@ -27,8 +25,10 @@ app = typer.Typer(
 )
 for part in (config, diff, diagnose, kernel, convert, oracle):
     app.command()(part)
-for part in (time, run):
-    app.command(context_settings=PASSED_ON, add_help_option=False)(part)
+app.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)(
+    time
+)
+app.command(context_settings={"allow_interspersed_args": False})(run)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -111,7 +111,7 @@ def _without(reading: Reading, codes: list[str] | tuple[()]) -> Reading:
 
 
 def _unknown_layouts(reading: Reading) -> bool:
-    """Return whether a layout of pairs is left open, as is a note in the table."""
+    """Return whether the layout of some kind of layer is not known."""
     return any(rope and not rope.layout for rope in reading.kinds.values())
 
 

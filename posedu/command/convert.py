@@ -1,15 +1,14 @@
 """Part of the command that converts checkpoints: ``posedu convert``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from posedu._arguments import Layout
 from posedu.command.output import FINE, WRONG, refuse, show
 from posedu.tools.checkpoints import Conversion, ConvertError, Pairs, convert_file, plan
 from posedu.tools.configs.rotary_config import ConfigError
-
-Layout = Literal["half", "interleaved"]
 
 
 def convert(
@@ -19,11 +18,9 @@ def convert(
             help="A safetensors file, an index of shards, or a folder with one."
         ),
     ],
+    to: Annotated[Layout, typer.Option(help="Layout of pairs that is wanted.")],
     target: Annotated[
         str | None, typer.Argument(help="A file, or for shards a folder.")
-    ] = None,
-    to: Annotated[
-        Layout | None, typer.Option(help="Layout of pairs that is wanted.")
     ] = None,
     of: Annotated[
         Layout | None,
@@ -50,8 +47,6 @@ def convert(
     No logit changes. Status 1 if a tensor cannot be converted: the plan names it, and
     nothing is written.
     """
-    if to is None:
-        refuse("--to", "the layout that is wanted must be given, half or interleaved")
     if target is None and not dry_run:
         refuse(source, "a target must be given, or --dry-run")
     path = Path(source)

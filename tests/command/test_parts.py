@@ -140,6 +140,8 @@ def test_experiments_and_timings_get_their_arguments(here, capsys):
     assert (
         "the experiments are characters, context_extension" in capsys.readouterr().err
     )
+    assert main(["run", "--help"]) == 0
+    assert "One of characters" in capsys.readouterr().out
     assert main(["run", "digits", "--help"]) == 0
     assert "--epochs" in capsys.readouterr().out
     assert main(["time", "--help"]) == 0
