@@ -128,6 +128,15 @@ def test_a_closed_pipe_is_no_error(write):
     assert said == b""
 
 
+def test_an_interrupt_has_a_status_of_its_own(write, monkeypatch):
+    def interrupted(source):
+        raise KeyboardInterrupt
+
+    module = sys.modules["posedu.command.config"]
+    monkeypatch.setattr(module, "read_rope", interrupted)
+    assert main(["config", write(LLAMA)]) == 130
+
+
 def test_one_configuration_in_two_spellings_does_not_differ(write, capsys):
     new = {**LLAMA, "rope_parameters": {"rope_theta": 10_000.0}}
     del new["rope_theta"]

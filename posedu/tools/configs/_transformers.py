@@ -232,6 +232,11 @@ def _has_rope(config: Config, family: Family) -> bool:
     return is_known and has_width
 
 
+def _require_list(name: str, value: object) -> None:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{name} must be a list, got {short_repr(value)}")
+
+
 def _has_heads(config: Config) -> bool:
     return all(first(config, *names) for names in (HEADS, HIDDEN)) or bool(
         first(config, "qk_rope_head_dim", *HEAD_DIMS)
@@ -466,6 +471,8 @@ class _Part:
                 "layer_types is needed to read it"
             )
         only = self.config.get("yarn_only_types", self.family.spread.get(where))
+        if only is not None:
+            _require_list(f"{self.prefix}yarn_only_types", only)
         by_kind: dict[str, RopeObject | None] = {}
         for kind in dict.fromkeys(layers):
             is_taken = only is None or kind in only
@@ -474,6 +481,7 @@ class _Part:
                 values = self.config.get(name)
                 if values is None:
                     continue
+                _require_list(f"{self.prefix}{name}", values)
                 own = [v for v, of in zip(values, layers, strict=False) if of == kind]
                 if len(values) < len(layers) or own.count(own[0]) < len(own):
                     raise ConfigError(

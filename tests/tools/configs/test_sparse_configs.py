@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from posedu.tools import ConfigError, read_rope
 from posedu.tools.configs import families
 from support import ROOT
 from support.sparse_configs import order, stored, table, verdict
@@ -69,3 +70,18 @@ def test_each_property_of_families_is_needed(field, monkeypatch):
         for name in sorted({*holders, *around} & {*WORST})
         for case, rows in of(name)
     )
+
+
+@pytest.mark.parametrize("name", ["partial_rotary_factors", "yarn_only_types"])
+def test_a_number_in_place_of_a_list_by_layer_is_refused(name):
+    config = {
+        "model_type": "step3p5",
+        "hidden_size": 64,
+        "num_attention_heads": 2,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "rope_theta": [1e4, 1e5],
+    }
+    bases = [rope.base for rope in read_rope(config).kinds.values()]
+    assert bases == [1e4, 1e5]
+    with pytest.raises(ConfigError, match=f"{name} must be a list, got 5"):
+        read_rope(config | {name: 5})
