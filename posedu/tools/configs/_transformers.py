@@ -22,6 +22,7 @@ from posedu.tools.configs.rotary_config import (
     NOTE,
     WARNING,
     ConfigError,
+    NoRopeError,
     Reading,
     Remark,
     RotaryConfig,
@@ -127,7 +128,7 @@ def read(config: Config) -> Reading:
             )
         )
     if not with_rope:
-        raise ConfigError(_no_rope_message(parts, families))
+        raise _no_rope(parts, families)
     for name in families[""].parts:
         if name not in config:
             remarks.append(
@@ -186,10 +187,10 @@ def _family(whole: Config, name: str, part: Config) -> Family:
     return family_of(own)
 
 
-def _no_rope_message(
+def _no_rope(
     parts: Mapping[str, Config], families: Mapping[str, Family]
-) -> str:
-    """Return the error message for a configuration without RoPE parameters.
+) -> ConfigError:
+    """Return the error for a configuration without RoPE parameters.
 
     ``parts`` are the configuration (key "") and its sub-configurations by key,
     ``families`` their model families.
@@ -201,18 +202,18 @@ def _no_rope_message(
         if family.base is not None
     ]
     if incomplete:
-        return (
+        return ConfigError(
             f"the head dimension is left to the class in {', '.join(incomplete)}: give "
             "the configuration that transformers completes, "
             "AutoConfig.from_pretrained(folder)"
         )
     if families[""].no_rotation or families[""].unrotated:
-        return (
+        return NoRopeError(
             "this configuration has no RoPE parameters, and the code of "
             f"{types['']} in transformers has no rotation: it encodes positions in "
             "another way"
         )
-    return (
+    return NoRopeError(
         "this configuration has no RoPE parameters: none of "
         f"{', '.join((*BASES, 'rope_parameters', 'rope_scaling'))}"
     )

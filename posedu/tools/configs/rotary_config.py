@@ -42,6 +42,10 @@ class ConfigError(ValueError):
     """Raised for a configuration from which no rotation can be computed; says why."""
 
 
+class NoRopeError(ConfigError):
+    """Raised for a configuration that says nothing of a rotation."""
+
+
 @check_types
 @dataclass(frozen=True)
 class Remark:

@@ -17,7 +17,12 @@ from torch import nn
 
 from posedu._argument_types import check_types
 from posedu.tools.configs.read import read_rope
-from posedu.tools.configs.rotary_config import ConfigError, Reading, RotaryConfig
+from posedu.tools.configs.rotary_config import (
+    ConfigError,
+    NoRopeError,
+    Reading,
+    RotaryConfig,
+)
 from posedu.tools.diagnose.behavior import Trial, trials
 from posedu.tools.diagnose.capture import Call, Side, watching
 from posedu.tools.diagnose.inputs import (
@@ -57,8 +62,6 @@ __all__ = [
     "small",
 ]
 
-NO_ROPE = "this configuration has no RoPE parameters"
-"""Start of the error message for a configuration without rotary embeddings."""
 POSITIONS = (0, 1, 2, 8, 64, 257, 1001, 4093)
 """Positions at which rotations are measured. Each is a few times the one before, so
 that full turns can be counted, and bfloat16 does not represent the last three."""
@@ -114,7 +117,7 @@ def diagnose(
     if at[:2] != [0, 1] or at != sorted(set(at)):
         raise ValueError(f"`positions` must begin with 0 and 1 and increase, got {at}")
     config = getattr(model, "config", None) if config is None else config
-    reading, config_error = _reading(config)
+    reading, error = _reading(config)
     at = [p for p in at if p < _longest(reading)]
     tried: list[Trial] = []
     of_model: list[Finding] = []
@@ -145,9 +148,9 @@ def diagnose(
             raise
         of_model = [measured_alone(str(reason))]
         left_out = ["all trials (only the rotary module was measured)"]
-    is_unrotated = config_error.startswith(NO_ROPE) and not _is_rotated(layers)
+    is_unrotated = isinstance(error, NoRopeError) and not _is_rotated(layers)
+    config_error = "" if error is None or is_unrotated else _one_line(error)
     if is_unrotated:
-        config_error = ""
         of_model = [*of_model, unrotated()]
     buffers = dict(model.named_buffers())
     found = [
@@ -189,18 +192,22 @@ def _of_scores(
     return *of_scores(scores, layers, expected), is_pooled
 
 
-def _reading(config: object | None) -> tuple[Reading | None, str]:
-    """Read a model's configuration; return ``None`` and an error's text if that fails.
+def _reading(config: object | None) -> tuple[Reading | None, Exception | None]:
+    """Read a model's configuration; return ``None`` and the error if that fails.
 
     ``config`` is anything that :func:`posedu.tools.read_rope` reads. If it is ``None``,
-    the result is ``None`` and an empty text; after a success the text is empty, too.
+    there is neither a reading nor an error.
     """
     if config is None:
-        return None, ""
+        return None, None
     try:
-        return read_rope(config), ""
+        return read_rope(config), None
     except (ConfigError, TypeError) as error:
-        return None, " ".join(str(error).split()) or type(error).__name__
+        return None, error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _axes(reading: Reading | None) -> int:
