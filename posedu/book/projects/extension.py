@@ -266,7 +266,7 @@ def forgotten(model: nn.Module, length: int, seed: int) -> float:
 TESTS: Mapping[str, Callable[[nn.Module, int, int], float]] = MappingProxyType(
     {"source": bits, "notes": forgotten}
 )
-"""What is measured of the model of each kind: bits per character, or a share."""
+"""The measured quantity of each kind of model: bits per character, or a share."""
 COSTS: Mapping[str, str] = MappingProxyType(
     {"source": "more bits", "notes": "more forgotten"}
 )

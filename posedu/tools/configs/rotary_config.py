@@ -35,7 +35,7 @@ CODES: Mapping[str, str] = {
     "other-sections": "the sections given are not those that the code divides pairs "
     "into",
 }
-"""What each code of a warning means."""
+"""The meaning of each code of a warning."""
 
 
 class ConfigError(ValueError):

@@ -1423,4 +1423,4 @@ MENDS = {
     "wider.",
     "gradient": "the gradient is rotated back, by minus the angle.",
 }
-"""What to change in a kernel with a fault, by the fault's name."""
+"""The change that mends a kernel, by the name of its fault."""
