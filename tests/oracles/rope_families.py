@@ -84,7 +84,7 @@ SPELLINGS = {
         },
     },
 }
-"""What sparse files have besides sizes."""
+"""The names that sparse files have besides sizes."""
 HEAD_DIMS = ("head_dim", "attention_head_dim", "kv_channels")
 NARROW = "no head_dim"
 """Spelling of files that have a base, and no head dimension."""
