@@ -157,6 +157,15 @@ def test_what_differs_in_effect_is_named_pair_by_pair(write, capsys):
     assert main(["diff", one, "nowhere"]) == 2
 
 
+def test_what_is_not_compared_is_a_status_where_it_is_asked_for(write, capsys):
+    one = write(LLAMA, "a.json")
+    bare = write({"rope_theta": 10_000.0, "head_dim": 128}, "b.json")
+    assert main(["diff", one, bare]) == 0
+    assert "Not compared: the layout" in capsys.readouterr().out
+    assert main(["diff", one, bare, "--strict"]) == 1
+    assert main(["diff", one, one, "--strict"]) == 0
+
+
 def test_a_target_of_several_configurations_is_not_compared(tmp_path, write, capsys):
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join([json.dumps(LLAMA)] * 2), "utf-8")

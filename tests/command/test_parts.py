@@ -23,6 +23,9 @@ def rotate(x, positions, base=10_000.0):
 def other_base(x, positions):
     return rotate(x, positions, base=500_000.0)
 
+def doubled(x, positions):
+    return 2 * other_base(x, positions)
+
 def shifted(x, positions):
     return rotate(x, positions + 1)
 
@@ -64,6 +67,14 @@ def test_a_kernel_is_tested_with_the_numbers_of_a_configuration(here, capsys):
     assert main(["kernel", "own_kernels:other_base", *of_config]) == 0
     assert main(["kernel", "own_kernels:rotate", *of_config]) == 1
     assert "base 10,000" in capsys.readouterr().out
+    scaling = {"type": "yarn", "factor": 1.0, "attention_factor": 2.0}
+    scaling["original_max_position_embeddings"] = 4096
+    yarn = LLAMA | {"rope_scaling": scaling, "max_position_embeddings": 4096}
+    (here / "yarn.json").write_text(json.dumps(yarn), "utf-8")
+    of_yarn = ["--config", "yarn.json", "--dtypes", "float64"]
+    assert main(["kernel", "own_kernels:doubled", *of_yarn]) == 0
+    assert main(["kernel", "own_kernels:other_base", *of_yarn]) == 1
+    assert "rotated features are multiplied by 1, not 2" in capsys.readouterr().out
     two = LLAMA | {"model_type": "gemma3_text", "rope_local_base_freq": 10_000.0}
     (here / "two.json").write_text(json.dumps(two), "utf-8")
     assert main(["kernel", "own_kernels:rotate", "--config", "two.json"]) == 2

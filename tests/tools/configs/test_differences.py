@@ -66,6 +66,27 @@ def test_layers_are_compared_one_by_one():
     assert names == [] and "5 layers" in result.caption()
 
 
+def test_neighboring_layers_share_a_line():
+    other = GEMMA | {
+        "rope_parameters": GEMMA["rope_parameters"]
+        | {"sliding_attention": {"rope_theta": 20_000.0}}
+    }
+    assert found(GEMMA, other)[0] == [("layers 0–4", "frequencies")]
+
+
+def test_a_pair_that_one_side_alone_rotates_differs():
+    some = LLAMA | {
+        "rope_parameters": {
+            "rope_theta": 10_000.0,
+            "rope_type": "proportional",
+            "partial_rotary_factor": 0.5,
+        }
+    }
+    for one, other in ((some, LLAMA), (LLAMA, some)):
+        _, result = found(one, other)
+        assert [d.what for d in result.found] == ["frequencies: 16 of 32 pairs"]
+
+
 def test_layers_without_rotation_differ_from_rotated_ones():
     still = LLAMA | {
         "model_type": "smollm3",
