@@ -695,7 +695,9 @@ def test_time_and_limit_are_drawn_over_the_length():
 def test_committed_timings_are_whole_and_of_today_s_records(path):
     result = Timing.load(path)
     entry = CATALOG[result.name]
-    assert path.stem.startswith(f"timing-{entry.name}-") and result.complete
+    assert path.stem.startswith(f"timing-{entry.name}-")
+    # Runs on a borrowed GPU may be cut off: the page "Costs" names each of them.
+    assert result.complete or not path.stem.endswith("-cpu")
     labels = {entry.label(variant) for variant in entry.variants}
     assert {record.candidate for record in result.records} <= labels
     assert {record.task for record in result.records} == set(TASKS)
