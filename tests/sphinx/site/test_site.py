@@ -514,8 +514,17 @@ def test_a_page_says_one_time_under_its_title_and_on_every_path(page):
     time = re.search(r"Reading time: ([^,.]+)", note.text_content())[1]
     text = html("book/reference/paths.html").split("<article")[1]
     name = page.removeprefix("book/")
-    steps = re.findall(rf'{name}\.html">.*?</a> · ([^.]*)\.', text, re.S)
-    assert set(steps) - {"Session"} <= {time}
+    whole = rf'{name}\.html">(?:(?!</a>).)*</a> · ([^.]*)\.'
+    assert {*re.findall(whole, text, re.S)} - {"Session"} <= {time}
+
+
+def test_the_path_of_an_hour_takes_one_by_sections_of_its_pages():
+    hour = parsed("book/reference/paths.html").get_element_by_id("path-hour")
+    assert "5 steps, 1 h." in hour.text_content()
+    for step in hour.cssselect("ol > li"):
+        page, *sections = (link.get("href") for link in step.cssselect("a"))
+        assert len(sections) > 2
+        assert {place.partition("#")[0] for place in sections} == {page}
 
 
 @pytest.mark.parametrize("page", OF_CHAPTERS)

@@ -4,6 +4,7 @@ import math
 import re
 
 from docutils import nodes
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 from posedu.book import exercises
@@ -76,7 +77,11 @@ def minutes(env, page):
         return sum(
             e.minutes for e in exercises.sheet(page.removeprefix(SHEETS)).exercises
         )
-    return 5 * math.ceil(reading(env.get_doctree(page)) / 5)
+    return _rounded(reading(env.get_doctree(page)))
+
+
+def _rounded(time):
+    return 5 * math.ceil(time / 5)
 
 
 def duration(total):
@@ -92,23 +97,27 @@ class path_placeholder(nodes.General, nodes.Element):
 class LearningPath(SphinxDirective):
     """Directive ``{learning-path}``: pages in order, with the reason to read each.
 
-    Each line of the directive is the name of a page, ":" and the reason.
+    Each line of the directive is the name of a page, ":" and the reason. Titles of
+    sections may follow the page's name, "§" before each: only these are to be read.
     """
 
     has_content = True
 
     def run(self):
-        """Return a placeholder node with the path's steps, each a page and a reason.
+        """Return a placeholder node with the steps: page, titles and a reason each.
 
         :func:`fill` replaces the node by a list.
         """
-        steps = [tuple(map(str.strip, line.split(":", 1))) for line in self.content]
-        for page, *why in steps:
-            if page not in documents() or not why:
+        steps = []
+        for line in self.content:
+            place, colon, why = line.partition(":")
+            page, *titles = map(str.strip, place.split("§"))
+            if page not in documents() or not colon:
                 raise self.error(
                     "a step must be a page of the contents, ':' and a reason, "
                     f"got {page!r}"
                 )
+            steps.append((page, titles, why.strip()))
         return [path_placeholder(steps=steps)]
 
 
@@ -116,10 +125,14 @@ def fill(app, doctree, docname):
     """Replace the placeholder of each learning path by its steps and reading times."""
     for placeholder in list(doctree.findall(path_placeholder)):
         steps = placeholder["steps"]
-        times = [minutes(app.env, page) for page, _ in steps]
+        parts = [_sections(app.env, page, titles) for page, titles, _ in steps]
+        times = [
+            _rounded(sum(map(reading, read))) if read else minutes(app.env, page)
+            for (page, *_), read in zip(steps, parts, strict=True)
+        ]
         items = [
-            _step(app, docname, page, why, time)
-            for (page, why), time in zip(steps, times, strict=True)
+            _step(app, docname, page, read, why, time)
+            for (page, _, why), read, time in zip(steps, parts, times, strict=True)
         ]
         total = nodes.paragraph("", f"{len(steps)} steps, {duration(sum(times))}.")
         listed = nodes.enumerated_list("", *items, enumtype="arabic", suffix=".")
@@ -127,10 +140,29 @@ def fill(app, doctree, docname):
         placeholder.replace_self([total, listed])
 
 
-def _step(app, docname, page, why, time):
-    to = link(app, docname, page, "", app.env.titles[page].astext())
-    text = nodes.Text(f" · {duration(time)}. {why}" if time else f" · {why}")
-    return nodes.list_item("", nodes.paragraph("", "", to, text))
+def _sections(env, page, titles):
+    """Return the sections of a page that have these titles; others are an error."""
+    known = {
+        section.next_node(nodes.title).astext(): section
+        for section in env.get_doctree(page).findall(nodes.section)
+    }
+    for title in {*titles} - {*known}:
+        raise ExtensionError(f"a learning path names {title!r}: {page} has {[*known]}")
+    return [known[title] for title in titles]
+
+
+def _step(app, docname, page, read, why, time):
+    step = nodes.paragraph("", "", link(app, docname, page, "", _title(app, page)))
+    for before, section in zip([": ", *[", "] * len(read)], read, strict=False):
+        title = section.next_node(nodes.title).astext()
+        step += nodes.Text(before)
+        step += link(app, docname, page, section["ids"][0], title)
+    step += nodes.Text(f" · {duration(time)}. {why}" if time else f" · {why}")
+    return nodes.list_item("", step)
+
+
+def _title(app, page):
+    return app.env.titles[page].astext()
 
 
 def outdated(app, env):
