@@ -2,6 +2,7 @@ posedu.live("config_reader", ({ find, numbers: { known, examples, headings } }) 
   const text = find("textarea"), select = find("select"), LARGEST = 2 ** 24;
   const short = (x, digits) => Number(x.toPrecision(digits)).toLocaleString(
     "en", { maximumSignificantDigits: 12 });
+  const lengths = (frequencies) => frequencies.map((w) => w ? 2 * Math.PI / w : Infinity);
   const y = (wave) => 172 - 18 * Math.min(Math.max(Math.log10(wave), 0.5), 9);
 
   const element = (name, content) => {
@@ -11,7 +12,7 @@ posedu.live("config_reader", ({ find, numbers: { known, examples, headings } }) 
   };
   const cells = (reading, waves) => {
     const { trained } = reading;
-    const complete = waves.filter((wave) => wave <= trained).length;
+    const complete = lengths(reading.unscaled).filter((wave) => wave <= trained).length;
     return [
       reading.method, short(reading.base, 10), String(waves.length),
       `${short(waves[0], 4)} to ${short(waves.at(-1), 4)}`,
@@ -25,10 +26,12 @@ posedu.live("config_reader", ({ find, numbers: { known, examples, headings } }) 
     });
   };
   const draw = (reading) => {
-    const waves = reading.frequencies.map((w) => w ? 2 * Math.PI / w : Infinity);
+    const waves = lengths(reading.frequencies);
     const last = Math.max(waves.length - 1, 1);
-    find("path.pairs").setAttribute("d", waves.map((wave, p) =>
-      `M${(46 + 340 * p / last).toFixed(1)},${y(wave).toFixed(1)}h.01`).join(""));
+    const dots = (all) => all.map((wave, p) =>
+      `M${(46 + 340 * p / last).toFixed(1)},${y(wave).toFixed(1)}h.01`).join("");
+    find("path.pairs").setAttribute("d", dots(waves));
+    find("path.unscaled").setAttribute("d", dots(lengths(reading.unscaled)));
     const { trained } = reading;
     find("path.length").setAttribute("d", trained ? `M46,${y(trained).toFixed(1)}H386` : "");
     find("tbody tr").replaceChildren(...waves.length ? cells(reading, waves) : []);
@@ -61,7 +64,7 @@ posedu.live("config_reader", ({ find, numbers: { known, examples, headings } }) 
           `${warnings} warning${warnings === 1 ? "" : "s"}.`,
       };
     } catch (error) {
-      draw({ frequencies: [], remarks: [] });
+      draw({ unscaled: [], frequencies: [], remarks: [] });
       const deep = error instanceof RangeError;
       return { summary: `Not read: ${deep ? "the text is nested too deeply" : error.message}.` };
     }

@@ -148,7 +148,9 @@ def config_page() -> Explorable:
     rope = reading.kinds["all"]
     paths = (
         f'<path class="length" d="{training_line(rope)}" stroke="{INKS[0]}"/>'
-        f'<path class="pairs" d="{dots(rope)}" stroke="{INKS[0]}"'
+        f'<path class="unscaled" d="{dots(rope.unscaled())}" stroke="{INKS[1]}"'
+        ' stroke-linecap="round" style="stroke-width:4"/>'
+        f'<path class="pairs" d="{dots(rope.frequencies())}" stroke="{INKS[0]}"'
         ' stroke-linecap="round" style="stroke-width:4"/>'
     )
     marks = "".join(
@@ -185,9 +187,10 @@ def config_page() -> Explorable:
             Text("config", "config.json", _text(first)),
         ),
         summary=summary(reading),
-        caption="A pair above the line does not complete a full turn within the "
-        "training length. The text that you paste is read in this page and sent "
-        "nowhere.",
+        caption="A dot for each pair as the model rotates it; where scaling changed it, "
+        "a second one for the pair before. A pair that was above the line before "
+        "scaling did not complete a full turn in training. The text that you paste is "
+        "read in this page and sent nowhere.",
         numbers={
             "known": known(),
             "examples": {name: _text(name) for name in EXAMPLES},
@@ -205,15 +208,15 @@ def rows(reading: Reading) -> list[list[str]]:
     same in all layers.
     """
     rope = reading.kinds["all"]
-    waves = wavelengths(rope)
-    trained = rope.trained or rope.longest
+    waves = wavelengths(rope.frequencies())
+    trained, rotations = rope.trained or rope.longest, rope.rotations()
     return [
         [
             rope.method,
             _short(rope.base, 10),
             str(len(waves)),
             f"{_short(waves[0], 4)} to {_short(waves[-1], 4)}",
-            f"{(waves <= trained).sum()} in {trained:,}" if trained else "not given",
+            f"{(rotations >= 1).sum()} in {trained:,}" if trained else "not given",
             _short(rope.attention_factor, 6),
             rope.layout or "not given",
         ]
@@ -229,22 +232,24 @@ def summary(reading: Reading) -> str:
     )
 
 
-def wavelengths(rope: RotaryConfig) -> Float[np.ndarray, "pairs"]:
+def wavelengths(
+    frequencies: Float[np.ndarray, "pairs"],
+) -> Float[np.ndarray, "pairs"]:
     """Return each feature pair's wavelength in tokens; infinity at frequency 0.
 
-    ``rope`` has the settings of RoPE that were read from a config.
+    ``frequencies`` are in radians per position.
     """
     with np.errstate(divide="ignore"):
-        return 2 * np.pi / rope.frequencies()
+        return 2 * np.pi / frequencies
 
 
-def dots(rope: RotaryConfig) -> str:
+def dots(frequencies: Float[np.ndarray, "pairs"]) -> str:
     """Return the SVG path with a dot for each pair of features that RoPE rotates.
 
-    ``rope`` has the settings of RoPE. Pairs are from left to right; a dot's height is
-    the logarithm of the pair's wavelength.
+    ``frequencies`` are in radians per position. Pairs are from left to right; a dot's
+    height is the logarithm of the pair's wavelength.
     """
-    waves = wavelengths(rope)
+    waves = wavelengths(frequencies)
     last = max(len(waves) - 1, 1)
     return "".join(
         f"M{46 + 340 * p / last:.1f},{_y(wave):.1f}h.01" for p, wave in enumerate(waves)

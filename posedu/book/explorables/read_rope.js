@@ -106,7 +106,7 @@ window.posedu.readRope = (() => {
       format: `transformers ${Object.hasOwn(config, "rope_parameters") ? 5 : 4}`,
       family: config.model_type ?? "", method: type, base, head_dim: headDim,
       trained: longest, attention_factor: 1, layout: family.layout ?? "",
-      frequencies: plain, remarks: [],
+      unscaled: plain, frequencies: plain, remarks: [],
     };
     const factor = type === "default" ? 1 : value("factor");
     if (type === "linear") reading.frequencies = plain.map((w) => w / factor);

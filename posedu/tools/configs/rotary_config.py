@@ -159,23 +159,25 @@ class RotaryConfig:
         """
         try:
             with np.errstate(all="ignore"):
-                if self.order == "separate":
-                    rows = [self._plain(2 * pairs) for pairs in self.sections]
-                    return require_scaled(np.concatenate(rows))
-                plain = self._plain(self.width)
-                return require_scaled(self._mapped(plain, length))
+                return require_scaled(self._mapped(self.unscaled(), length))
         except (ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
             reason = str(error).split(": ")[0]  # The numbers are left out.
             raise ConfigError(f"{self.method}: {reason}") from error
 
+    def unscaled(self) -> Float[np.ndarray, "pairs"]:
+        """Return the frequencies before scaling: those of base and dimensions alone."""
+        if self.order == "separate":
+            return np.concatenate([self._plain(2 * pairs) for pairs in self.sections])
+        return self._plain(self.width)
+
     def rotations(self) -> Float[np.ndarray, "pairs"] | None:
-        """Return the number of full turns of each pair within the training length.
+        """Return the number of full turns of each pair in training, before scaling.
 
         If the method has no training length, ``longest`` stands for it. ``None`` if
         neither is given.
         """
         within = self.trained or self.longest
-        return None if within is None else within * self.frequencies() / (2 * np.pi)
+        return None if within is None else within * self.unscaled() / (2 * np.pi)
 
     def _plain(self, width: int) -> Float[np.ndarray, "pairs"]:
         return float(self.base) ** (-np.arange(0, width, 2) / width)

@@ -496,7 +496,7 @@ def shown(page):
         "remarks": page.locator("li").all_inner_texts(),
         "paths": [
             page.locator(f"path.{name}").get_attribute("d") or ""
-            for name in ("pairs", "length")
+            for name in ("pairs", "unscaled", "length")
         ],
     }
 
@@ -511,9 +511,8 @@ def test_an_example_shows_what_python_says(open_page, name):
     assert seen["rows"] == rows(reading)
     assert seen["remarks"] == [*map(str, reading.remarks)]
     rope = reading.kinds["all"]
-    for path, expected in zip(
-        seen["paths"], (dots(rope), training_line(rope)), strict=True
-    ):
+    drawn = dots(rope.frequencies()), dots(rope.unscaled()), training_line(rope)
+    for path, expected in zip(seen["paths"], drawn, strict=True):
         np.testing.assert_allclose(numbers(path), numbers(expected), atol=0.11)
     text = page.locator("pre").text_content()
     found = [float(n) for n in text.split()]
@@ -543,7 +542,7 @@ def test_whatever_is_pasted_the_table_is_that_of_python(open_page):
             continue
         reading = read_rope(EVERY[name])
         assert (sentence, [cells]) == (summary(reading), rows(reading)), name
-        drawn = numbers(dots(reading.kinds["all"]))
+        drawn = numbers(dots(reading.kinds["all"].frequencies()))
         np.testing.assert_allclose(numbers(path), drawn, atol=0.11)
 
 
@@ -572,7 +571,7 @@ def test_junk_is_answered_in_words(open_page, text):
     assert seen["summary"].startswith("Not read: ")
     assert "stack" not in seen["summary"]
     assert seen["rows"] == [[]] and seen["remarks"] == []
-    assert seen["paths"] == ["", ""]
+    assert seen["paths"] == ["", "", ""]
 
 
 @pytest.mark.parametrize("name", ["rope_<img src=x onerror=alert(1)>", "__proto__"])
