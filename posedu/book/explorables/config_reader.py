@@ -187,8 +187,8 @@ def config_page() -> Explorable:
             Text("config", "config.json", _text(first)),
         ),
         summary=summary(reading),
-        caption="A dot for each pair as the model rotates it; where scaling changed it, "
-        "a second one for the pair before. A pair that was above the line before "
+        caption="A dot for each pair as the model rotates it; if scaling changed it, a "
+        "second one for the pair before. A pair that was above the line before "
         "scaling did not complete a full turn in training. The text that you paste is "
         "read in this page and sent nowhere.",
         numbers={
