@@ -142,9 +142,10 @@ def fill(app, doctree, docname):
 
 def _sections(env, page, titles):
     """Return the sections of a page that have these titles; others are an error."""
-    known = {
-        section.next_node(nodes.title).astext(): section
+    known = {  # proofs and theorems are sections, too, without a title
+        title.astext(): section
         for section in env.get_doctree(page).findall(nodes.section)
+        if isinstance(title := section[0], nodes.title)
     }
     for title in {*titles} - {*known}:
         raise ExtensionError(f"a learning path names {title!r}: {page} has {[*known]}")
