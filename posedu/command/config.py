@@ -13,8 +13,8 @@ from posedu.command.output import (
     show,
     show_json,
 )
-from posedu.command.targets import sources
-from posedu.tools.configs.differences import differences
+from posedu.command.targets import Source, is_function, sources
+from posedu.tools.configs.differences import Differences, differences
 from posedu.tools.configs.read import read_rope
 from posedu.tools.configs.rotary_config import (
     CODES,
@@ -28,8 +28,9 @@ Targets = Annotated[
     list[str],
     typer.Argument(
         metavar="TARGET...",
-        help="A file or folder with a configuration, a .jsonl file of several, the "
-        "name of a model on the Hugging Face Hub, or - for the standard input.",
+        help="A file or folder with a configuration (JSON, YAML or .gguf), a .jsonl "
+        "file of several, the name of a model on the Hugging Face Hub, or - for the "
+        "standard input.",
     ),
 ]
 Target = Annotated[str, typer.Argument(help="As the targets of posedu config.")]
@@ -53,7 +54,10 @@ def config(
     strict: Strict = False,
     ignore: Ignored = None,
 ) -> None:
-    """Print the rotary embeddings of configurations, with warnings."""
+    """Print the rotary embeddings of configurations, with warnings.
+
+    Of a model without rotation, it says where the order of tokens comes from.
+    """
     unknown = [code for code in ignore or () if code not in CODES]
     if unknown:
         refuse(f"--ignore {unknown[0]}", f"the codes are {', '.join(CODES)}")
@@ -65,8 +69,8 @@ def config(
                 if json:
                     show_json("posedu.config/1", name, as_json(reading))
                 else:
-                    _show(name, reading, titled=len(targets) > 1)
-                is_wrong = reading.warnings or (strict and _unknown_layouts(reading))
+                    _show(name, reading, titled=len(targets) > 1 or name != target)
+                is_wrong = reading.warnings or (strict and _is_incomplete(reading))
                 statuses.append(WRONG if is_wrong else FINE)
         except (ConfigError, OSError) as error:
             statuses.append(complain(target, error))
@@ -75,13 +79,26 @@ def config(
 
 def diff(
     one: Target,
-    other: Target,
+    other: Annotated[
+        str,
+        typer.Argument(
+            help="As the targets of posedu config; or module:function or "
+            "FILE.py:function that returns a model."
+        ),
+    ],
     json: Json = False,
     strict: Strict = False,
 ) -> None:
-    """Compare two configurations by their effect, however they are written."""
-    readings = [_one(target) for target in (one, other)]
-    result = differences(*readings, names=(one, other))
+    """Compare two configurations, or a configuration and a model, by their effect.
+
+    Configurations are compared however they are written. Of a model, what it does is
+    measured, as by posedu diagnose.
+    """
+    if is_function(other):
+        result = _measured(one, other)
+    else:
+        readings = (_one(target)[1] for target in (one, other))
+        result = differences(*readings, names=(one, other))
     if json:
         content = {
             "differences": [vars(each) for each in result.found],
@@ -93,10 +110,27 @@ def diff(
     raise typer.Exit(WRONG if result.found or (strict and result.unknown) else FINE)
 
 
-def _one(target: str) -> Reading:
-    """Return the only configuration that a target names, or end the command."""
+def _measured(config: str, model: str) -> Differences:
+    """Return in what a model differs from a configuration; refuse what cannot be."""
+    from posedu.tools.diagnose import Refused, diagnose
+    from posedu.tools.diagnose.comparison import measured_differences
+    from posedu.tools.diagnose.loading import load
+
+    source, _ = _one(config)
     try:
-        found = [read_rope(source) for _, source in sources(target)]
+        diagnosis = diagnose(load(model, weights=False), config=source)
+    except Refused as error:
+        refuse(model, error)
+    return measured_differences(diagnosis, (config, model))
+
+
+def _one(target: str) -> tuple[Source, Reading]:
+    """Return the only configuration that a target names, or end the command.
+
+    The result is what is read, and the reading.
+    """
+    try:
+        found = [(source, read_rope(source)) for _, source in sources(target)]
     except (ConfigError, OSError) as error:
         refuse(target, error)
     if len(found) != 1:
@@ -110,9 +144,10 @@ def _without(reading: Reading, codes: list[str] | tuple[()]) -> Reading:
     return replace(reading, remarks=tuple(kept))
 
 
-def _unknown_layouts(reading: Reading) -> bool:
-    """Return whether the layout of some kind of layer is not known."""
-    return any(rope and not rope.layout for rope in reading.kinds.values())
+def _is_incomplete(reading: Reading) -> bool:
+    """Return whether some layout is not known, or where the order comes from."""
+    has_open_layout = any(rope and not rope.layout for rope in reading.kinds.values())
+    return has_open_layout or not reading.order
 
 
 def _show(name: str, reading: Reading, *, titled: bool) -> None:

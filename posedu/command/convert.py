@@ -7,7 +7,15 @@ import typer
 
 from posedu._arguments import Layout
 from posedu.command.output import FINE, WRONG, refuse, show
-from posedu.tools.checkpoints import Conversion, ConvertError, Pairs, convert_file, plan
+from posedu.tools.checkpoints import (
+    Conversion,
+    ConvertError,
+    Fused,
+    Pairs,
+    convert_file,
+    plan,
+)
+from posedu.tools.checkpoints.conversion import FusedOrder
 from posedu.tools.configs.rotary_config import ConfigError
 
 
@@ -35,6 +43,22 @@ def convert(
     within: Annotated[
         str, typer.Option(help="Prefix of the names to convert; * stands for a part.")
     ] = "",
+    fused: Annotated[
+        FusedOrder | None,
+        typer.Option(
+            help="Order of rows in matrices of queries, keys and values together. "
+            "stacked: all queries, all keys, all values, as in Phi-3; grouped: for "
+            "each key its queries, the key and the value, as in GPT-NeoX and Falcon. "
+            "Needs --heads."
+        ),
+    ] = None,
+    heads: Annotated[
+        int | None, typer.Option(help="Number of heads of queries, for --fused.")
+    ] = None,
+    kv_heads: Annotated[
+        int | None,
+        typer.Option(help="Number of heads of keys, for --fused; default: --heads."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, and write nothing.")
     ] = False,
@@ -49,6 +73,8 @@ def convert(
     """
     if target is None and not dry_run:
         refuse(source, "a target must be given, or --dry-run")
+    if (fused is None) != (heads is None) or (kv_heads is not None and heads is None):
+        refuse(source, "--fused needs --heads, and --heads and --kv-heads need --fused")
     path = Path(source)
     beside = path if path.is_dir() else path.parent
     try:
@@ -57,6 +83,9 @@ def convert(
             source=None if of is None else Pairs(layout=of),
             target=Pairs(layout=to),
             within=within,
+            fused=None
+            if fused is None or heads is None
+            else Fused(order=fused, heads=heads, kv_heads=kv_heads or heads),
         )
         planned = plan(path, conversion)
         if dry_run or planned.refused or target is None:

@@ -11,9 +11,9 @@ def diagnose(
     target: Annotated[
         str,
         typer.Argument(
-            help="package.module:function that returns a model; or a file or folder "
-            "with a configuration of transformers, of which a small random model is "
-            "made."
+            help="package.module:function or FILE.py:function that returns a model; or "
+            "a file or folder with a configuration of transformers, of which a small "
+            "random model is made."
         ),
     ],
     config: Annotated[

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from posedu.tools.configs import _yaml
 from posedu.tools.configs.rotary_config import ConfigError
 
 Source = str | Path | Mapping[str, Any]
+FUNCTION = re.compile(r"([\w.]+|.*\.py):[A-Za-z_]\w*")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
@@ -17,14 +19,15 @@ def sources(target: str) -> Iterator[tuple[str, Source]]:
     """Yield the configurations that ``target`` names, each with its own name.
 
     They are what :func:`posedu.tools.read_rope` reads: the path of a file or folder, or
-    the content of the standard input (``-``) or of a line of a ``.jsonl`` file. A name
+    the content of the standard input (``-``), of a line of a ``.jsonl`` file or of a
+    document of a YAML file. A name
     such as ``mistralai/Mistral-7B-v0.1``, if there is no such path, is a model of the
     Hugging Face Hub, whose ``config.json`` is fetched or taken from the local cache.
 
     Raises
     ------
     ConfigError
-        The text is not JSON, or the Hub's file is not to be had.
+        The text is not JSON or YAML, or the Hub's file is not to be had.
     """
     if target == "-":
         yield "-", _parsed(sys.stdin.read(), "the standard input")
@@ -33,10 +36,21 @@ def sources(target: str) -> Iterator[tuple[str, Source]]:
         for n, line in enumerate(lines, 1):
             if line.strip():
                 yield f"{target}:{n}", _parsed(line, f"line {n}")
+    elif Path(target).suffix in _yaml.SUFFIXES:
+        contents = _yaml.documents(Path(target))
+        for n, content in enumerate(contents, 1):
+            if not isinstance(content, Mapping):
+                raise ConfigError(f"document {n} must be an object with names")
+            yield target if len(contents) == 1 else f"{target}:{n}", content
     elif not Path(target).exists() and HUB_ID.fullmatch(target):
         yield target, _from_hub(target)
     else:
         yield target, Path(target)
+
+
+def is_function(target: str) -> bool:
+    """Return whether ``target`` is module:function or FILE.py:function."""
+    return not Path(target).exists() and FUNCTION.fullmatch(target) is not None
 
 
 def _parsed(text: str, where: str) -> Mapping[str, Any]:

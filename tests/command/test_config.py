@@ -2,14 +2,17 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from posedu.book.explorables import config_reader
 from posedu.command import main
 from posedu.tools.configs.rotary_config import CODES
+from support import ROOT
 
 LLAMA = {
     "model_type": "llama",
@@ -171,3 +174,140 @@ def test_a_target_of_several_configurations_is_not_compared(tmp_path, write, cap
     path.write_text("\n".join([json.dumps(LLAMA)] * 2), "utf-8")
     assert main(["diff", write(LLAMA), str(path)]) == 2
     assert "one configuration is compared, got 2" in capsys.readouterr().err
+
+
+def test_a_model_without_rotation_is_a_reading(write, capsys):
+    bloom = {"model_type": "bloom", "hidden_size": 64, "n_head": 8}
+    path = write(bloom, "bloom.json")
+    assert main(["config", path, "--strict"]) == 0
+    said = capsys.readouterr().out
+    assert "the order of tokens comes from ALiBi with the slopes 0.5, 0.25" in said
+    assert main(["config", path, "--json"]) == 0
+    encodings = json.loads(capsys.readouterr().out)["encodings"]
+    assert encodings == [{"kind": "alibi", "bias_max": 8.0, "heads": 8}]
+    assert main(["diff", path, write(LLAMA, "llama.json")]) == 1
+    assert "order of tokens  ALiBi with the slopes" in capsys.readouterr().out
+    vit = write({"model_type": "vit"}, "vit.json")
+    assert main(["config", vit]) == 0 and main(["config", vit, "--strict"]) == 1
+    assert "is not known here" in capsys.readouterr().out
+
+
+NEMO = """
+trainer: {devices: 8}
+model:
+  max_position_embeddings: 4096
+  hidden_size: 4096
+  num_attention_heads: 32
+  position_embedding_type: rope
+  rotary_percentage: 0.5
+"""
+
+
+def test_a_yaml_file_may_hold_the_model_under_any_name(tmp_path, capsys):
+    path = tmp_path / "train.yaml"
+    path.write_text(NEMO, "utf-8")
+    assert main(["config", str(path), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["format"] == "Megatron-LM" and said["kinds"]["all"]["width"] == 64
+    assert "is the object model" in said["remarks"][-1]["text"]
+    path.write_text(NEMO + "  rope_ratio_of_mine: 2\n", "utf-8")
+    assert main(["config", str(path)]) == 1
+    assert "model.rope_ratio_of_mine is not read" in capsys.readouterr().out
+
+
+def test_each_document_of_a_yaml_file_is_a_configuration(tmp_path, capsys):
+    path = tmp_path / "two.yml"
+    path.write_text(f"{json.dumps(LLAMA)}\n---\n{NEMO}", "utf-8")
+    assert main(["config", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert f"{path}:1:" in said and f"{path}:2:" in said
+    assert main(["diff", str(path), str(path)]) == 2
+    assert "one configuration is compared, got 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: [1", "the file is not YAML"),
+        ("- 1", "document 1 must be an object"),
+        (f"a: {json.dumps(LLAMA)}\nb: {json.dumps(LLAMA)}", "several objects"),
+        ("a: {b: 1}", "config format not recognized"),
+    ],
+)
+def test_a_yaml_file_that_cannot_be_read_is_refused(text, reason, tmp_path, capsys):
+    path = tmp_path / "c.yaml"
+    path.write_text(text, "utf-8")
+    assert main(["config", str(path)]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_without_pyyaml_the_command_says_what_to_install(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "c.yaml"
+    path.write_text(NEMO, "utf-8")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert main(["config", str(path)]) == 2
+    assert "pip install posedu[yaml]" in capsys.readouterr().err
+
+
+MODEL = """
+import math
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+class Model(nn.Module):
+    def __init__(self, base=10_000.0, d=32):
+        super().__init__()
+        self.embed = nn.Embedding(64, d)
+        self.q, self.k = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
+        self.frequencies = base ** (-torch.arange(0, d, 2) / d)
+
+    def rotated(self, x, positions):
+        angle = positions[:, None, :, None] * self.frequencies
+        a, b = x.chunk(2, -1)
+        cos, sin = angle.cos(), angle.sin()
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def forward(self, input_ids, position_ids=None):
+        x = self.embed(input_ids)
+        if position_ids is None:
+            position_ids = torch.arange(x.shape[1]).expand(x.shape[:2])
+        q, k = (self.rotated(m(x)[:, None], position_ids) for m in (self.q, self.k))
+        return F.scaled_dot_product_attention(q, k, x[:, None], is_causal=True)[:, 0]
+
+def right():
+    torch.manual_seed(0)
+    return Model()
+
+def other_base():
+    torch.manual_seed(0)
+    return Model(base=500_000.0)
+"""
+
+
+def test_a_configuration_is_compared_with_a_model(write, tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_model.py").write_text(MODEL, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    path = write(LLAMA | {"hidden_size": 32, "num_attention_heads": 1})
+    assert main(["diff", path, "own_model.py:right"]) == 0
+    assert capsys.readouterr().out.startswith("Same rotations in all layers.")
+    assert main(["diff", path, "own_model:other_base", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    (row,) = said["differences"]
+    assert row["what"] == "frequencies: 15 of 16 pairs"
+    assert row["one"].startswith("pair 1: 0.562341") and "pair 15" in row["other"]
+    bloom = write({"model_type": "bloom", "hidden_size": 32, "n_head": 1}, "b.json")
+    assert main(["diff", bloom, "own_model.py:right"]) == 1
+    said = capsys.readouterr().out
+    assert "rotated" in said and "requires ALiBi's bias" in said
+    assert main(["diff", path, "own_model.py:nothing"]) == 2
+    assert main(["diff", "nowhere.json", "own_model.py:right"]) == 2
+    sys.modules.pop("own_model", None)
+
+
+def test_each_code_of_a_warning_has_one_place_on_the_page():
+    page = (ROOT / "book/practice/command.md").read_text("utf-8")
+    assert page.count("config_reader.warning_codes()") == 1
+    shown = config_reader.warning_codes()._repr_html_()
+    assert re.findall(r'id="code-([\w-]+)"', shown) == [*CODES]

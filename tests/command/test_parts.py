@@ -146,6 +146,30 @@ def test_a_tensor_that_cannot_be_converted_is_named(checkpoint, capsys):
     assert not (checkpoint.parent / "new").exists()
 
 
+def test_a_fused_matrix_is_converted_with_its_order(checkpoint, here, capsys):
+    tensors, _ = read(checkpoint / "model.safetensors")
+    matrices = [tensors[f"model.layers.0.self_attn.{n}_proj.weight"] for n in "qkv"]
+    name = "model.layers.0.self_attn.qkv_proj.weight"
+    written(checkpoint / "model.safetensors", {name: torch.cat(matrices)})
+    target = str(here / "new.safetensors")
+    given = ["convert", "model", target, "--to", "interleaved"]
+    stacked = ["--fused", "stacked", "--heads", "2"]
+    assert main([*given, *stacked]) == 0
+    after, _ = read(here / "new.safetensors")
+    q, k, v = after[name].chunk(3)
+    for before, now in zip(matrices, (q, k), strict=False):
+        heads = before.view(2, 2, 16, 64).transpose(1, 2).reshape(64, 64)
+        assert torch.equal(now, heads)
+    assert torch.equal(v, matrices[2])
+    assert main([*given, "--fused", "stacked"]) == 2
+    assert main([*given, "--kv-heads", "2"]) == 2
+    assert capsys.readouterr().err.count("--fused needs --heads") == 2
+    grouped = ["--fused", "grouped", "--heads", "2", "--kv-heads", "2", "--overwrite"]
+    assert main([*given, *grouped]) == 0
+    other, _ = read(here / "new.safetensors")
+    assert not torch.equal(other[name], after[name])
+
+
 def test_experiments_and_timings_get_their_arguments(here, capsys):
     assert main(["run", "no-such-experiment"]) == 2
     assert (

@@ -71,6 +71,8 @@ def made(family, kind):
     config = small(CONFIG_MAPPING[family]())
     of = getattr(modeling_auto, ORDER[kind])[type(config)]
     of = of[0] if isinstance(of, tuple) else of
+    if of.config_class is config.sub_configs.get("text_config"):
+        config = config.get_text_config()
     with torch.device("meta"):
         count = sum(p.numel() for p in of(copy.deepcopy(config)).parameters())
     if count > MOST:

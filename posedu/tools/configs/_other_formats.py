@@ -5,7 +5,9 @@ from typing import Any
 
 from posedu.tools.configs._fields import count, counts, first, number, short_repr
 from posedu.tools.configs._rope_parameters import Parameters, rope
+from posedu.tools.configs.other_encoding import EncodingKind, OtherEncoding
 from posedu.tools.configs.rotary_config import (
+    NOTE,
     WARNING,
     ConfigError,
     Reading,
@@ -41,6 +43,24 @@ def _one(
         kinds={EVERY: made, **unrotated},
         layers=layers,
         remarks=tuple(dict.fromkeys(remarks)),
+    )
+
+
+def _unrotated(
+    format: str, name: str, value: str, kind: EncodingKind | None
+) -> Reading:
+    """Return the :class:`Reading` of a configuration that turns rotation off.
+
+    ``name`` and ``value`` do so in the config format ``format``; ``kind`` is the kind
+    of its positional encoding, ``None`` if it is not known.
+    """
+    note = Remark(NOTE, f"{name} is {short_repr(value)}: no layer is rotated")
+    return Reading(
+        format=format,
+        family="",
+        kinds={EVERY: None},
+        encodings=() if kind is None else (OtherEncoding(kind=kind),),
+        remarks=(note,),
     )
 
 
@@ -144,9 +164,25 @@ def read_meta(config: Config) -> Reading:
 # --- Megatron's arguments, and GPT-NeoX's
 
 
+MEGATRON_OTHERS: Mapping[str, EncodingKind | None] = {
+    "learned_absolute": "learned",
+    "none": "none",
+    "relative": None,
+}
+"""Kinds of encoding by the values of ``position_embedding_type`` without rotation."""
+MEGATRON_STATED = ("rope", "learned_absolute", "none")
+"""Values of ``position_embedding_type`` by which the arguments are recognized."""
+
+
 def is_megatron(config: Config) -> bool:
-    """Return whether a mapping is Megatron-LM's arguments, with names as in Python."""
-    return "rotary_base" in config or "rotary_percent" in config
+    """Return whether a mapping is Megatron-LM's arguments, or NeMo's for a model."""
+    own = ("rotary_base", "rotary_percent")
+    is_stated = (
+        config.get("position_embedding_type") in MEGATRON_STATED
+        or "rotary_percentage" in config
+    )
+    has_sizes = "num_attention_heads" in config and "model_type" not in config
+    return any(name in config for name in own) or (is_stated and has_sizes)
 
 
 def read_megatron(config: Config) -> Reading:
@@ -157,11 +193,23 @@ def read_megatron(config: Config) -> Reading:
     ConfigError
         A value is missing or has another type.
     """
+    encoding = str(config.get("position_embedding_type", "rope"))
+    if encoding in MEGATRON_OTHERS:
+        kind = MEGATRON_OTHERS[encoding]
+        return _unrotated("Megatron-LM", "position_embedding_type", encoding, kind)
     remarks: list[Remark] = []
+    if encoding != "rope":
+        text = f"position_embedding_type is {short_repr(encoding)}, which is not read"
+        remarks.append(Remark(WARNING, text, "unread-name"))
+    share = first(config, "rotary_percent", "rotary_percentage")
     given: dict[str, Any] = {
         "rope_theta": config.get("rotary_base", 10_000),
-        "partial_rotary_factor": config.get("rotary_percent"),
+        "partial_rotary_factor": share and share[1],
     }
+    interpolation = first(
+        config, "rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor"
+    )
+    config.get("apply_rope_fusion")  # the same numbers by another kernel
     if config.get("use_rope_scaling"):
         given |= {
             "rope_type": "llama3",
@@ -170,11 +218,8 @@ def read_megatron(config: Config) -> Reading:
             "original_max_position_embeddings": 8192,
             "factor": config.get("rope_scaling_factor", 8.0),
         }
-    elif config.get("rotary_seq_len_interpolation_factor") is not None:
-        given |= {
-            "rope_type": "linear",
-            "factor": config["rotary_seq_len_interpolation_factor"],
-        }
+    elif interpolation is not None:
+        given |= {"rope_type": "linear", "factor": interpolation[1]}
     longest = config.get("max_position_embeddings")
     made = rope(
         Parameters(
@@ -205,6 +250,16 @@ NEOX = (
 """Names that are read, which may have hyphens in place of underscores."""
 
 
+NEOX_OTHERS: Mapping[str, EncodingKind | None] = {
+    "learned": "learned",
+    "sinusoidal": "sinusoidal",
+    "none": "none",
+    "rpe": None,
+    "alibi": None,
+}
+"""Kinds of encoding by the other values of ``pos_emb``, where no number is needed."""
+
+
 def is_neox(config: Config) -> bool:
     """Return whether a mapping is GPT-NeoX's arguments, with hyphens or underscores."""
     return {"pos-emb", "pos_emb", "rotary-pct", "rotary-emb-base"} & {*config} != set()
@@ -216,16 +271,17 @@ def read_neox(config: Config) -> Reading:
     Raises
     ------
     ConfigError
-        The positional encoding is not rotary, or a value is missing or has another
+        The positional encoding is not known, or a value is missing or has another
         type.
     """
     given = {name: first(config, name, name.replace("_", "-")) for name in NEOX}
     own = {name: found[1] for name, found in given.items() if found}
-    if own.get("pos_emb", "rotary") != "rotary":
-        raise ConfigError(
-            f"pos_emb is {short_repr(own['pos_emb'])}, not 'rotary': no layer is "
-            "rotated"
-        )
+    encoding = str(own.get("pos_emb", "rotary"))
+    if encoding in NEOX_OTHERS:
+        return _unrotated("GPT-NeoX", "pos_emb", encoding, NEOX_OTHERS[encoding])
+    if encoding != "rotary":
+        known = ", ".join(("rotary", *NEOX_OTHERS))
+        raise ConfigError(f"pos_emb must be one of {known}, got {short_repr(encoding)}")
     remarks: list[Remark] = []
     longest = own.get("max_position_embeddings")
     made = rope(

@@ -16,8 +16,9 @@ from posedu.tools.configs._fields import (
     short_repr,
 )
 from posedu.tools.configs._rope_parameters import KNOWN, Parameters, rope
-from posedu.tools.configs.families import Family, Names
+from posedu.tools.configs.families import ROTARY, Family, Names
 from posedu.tools.configs.families import family as family_of
+from posedu.tools.configs.other_encoding import OtherEncoding
 from posedu.tools.configs.rotary_config import (
     NOTE,
     WARNING,
@@ -28,6 +29,7 @@ from posedu.tools.configs.rotary_config import (
     RotaryConfig,
     Temperature,
 )
+from posedu.tools.configs.unrotated import has_alibi, is_known, other_encodings
 
 EVERY = "all"
 SUBCONFIG = "_config"
@@ -128,7 +130,7 @@ def read(config: Config) -> Reading:
             )
         )
     if not with_rope:
-        raise _no_rope(parts, families)
+        return _unrotated(parts, families)
     for name in families[""].parts:
         if name not in config:
             remarks.append(
@@ -153,6 +155,7 @@ def read(config: Config) -> Reading:
         kinds=kinds,
         layers=layers,
         temperature=temperature,
+        encodings=() if any(kinds.values()) else _encodings(parts),
         remarks=tuple(dict.fromkeys(remarks)),
     )
 
@@ -187,13 +190,18 @@ def _family(whole: Config, name: str, part: Config) -> Family:
     return family_of(own)
 
 
-def _no_rope(
-    parts: Mapping[str, Config], families: Mapping[str, Family]
-) -> ConfigError:
-    """Return the error for a configuration without RoPE parameters.
+def _unrotated(parts: Mapping[str, Config], families: Mapping[str, Family]) -> Reading:
+    """Return the reading of a configuration without RoPE parameters.
 
     ``parts`` are the configuration (key "") and its sub-configurations by key,
     ``families`` their model families.
+
+    Raises
+    ------
+    ConfigError
+        The head dimension is left to the class.
+    NoRopeError
+        It is not known whether the model rotates.
     """
     types = {name: part.get("model_type") for name, part in parts.items()}
     incomplete = [
@@ -202,21 +210,46 @@ def _no_rope(
         if family.base is not None
     ]
     if incomplete:
-        return ConfigError(
+        raise ConfigError(
             f"the head dimension is left to the class in {', '.join(incomplete)}: give "
             "the configuration that transformers completes, "
             "AutoConfig.from_pretrained(folder)"
         )
-    if families[""].no_rotation or families[""].unrotated:
-        return NoRopeError(
-            "this configuration has no RoPE parameters, and the code of "
-            f"{types['']} in transformers has no rotation: it encodes positions in "
-            "another way"
+    whole, family = parts[""], families[""]
+    is_measured = family.no_rotation or family.unrotated or is_known(types[""])
+    if not is_measured and not has_alibi(whole):
+        raise NoRopeError(
+            "this configuration has no RoPE parameters: none of "
+            f"{', '.join((*BASES, 'rope_parameters', 'rope_scaling'))}"
         )
-    return NoRopeError(
-        "this configuration has no RoPE parameters: none of "
-        f"{', '.join((*BASES, 'rope_parameters', 'rope_scaling'))}"
+    for part in parts.values():
+        for name in part:
+            if name in WITHOUT_EFFECT or name.endswith("head_dim"):
+                part.get(name)
+        if part.get(ROTARY[0]) == ROTARY[1]:
+            raise NoRopeError(f"{ROTARY[0]} is rotary, and how is not known here")
+    remarks = []
+    if "auto_map" in whole and is_measured:
+        text = (
+            "the code is in the model's repository, and is not read: this is what the "
+            f"class of {types['']} in transformers does"
+        )
+        remarks.append(Remark(NOTE, text))
+    return Reading(
+        format="transformers",
+        family=types[""] if isinstance(types[""], str) else "",
+        kinds={EVERY: None},
+        encodings=_encodings(parts),
+        remarks=tuple(remarks),
     )
+
+
+def _encodings(parts: Mapping[str, Config]) -> tuple[OtherEncoding, ...]:
+    """Return the encodings of the text model, which is one without rotation.
+
+    ``parts`` are the configuration (key "") and its sub-configurations by key.
+    """
+    return other_encodings(parts[""]) or other_encodings(parts.get(TEXT, {}))
 
 
 def _has_rope(config: Config, family: Family) -> bool:

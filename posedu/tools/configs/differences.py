@@ -84,6 +84,8 @@ def differences(
     unknown: list[str] = []
     for where, a, b in _pairs(one, other, unknown):
         found += _of_kind(where, a, b, unknown)
+    if not (one.is_rotated and other.is_rotated):
+        found += _of_order(one, other, unknown)
     found += _of_temperature(one.temperature, other.temperature)
     return Differences(names, tuple(found), tuple(dict.fromkeys(unknown)))
 
@@ -190,6 +192,14 @@ def _of_frequencies(
         f"pair {first}: {a[first]:.6g}; pair {worst}: {a[worst]:.6g}",
         f"pair {first}: {b[first]:.6g}; pair {worst}: {b[worst]:.6g}",
     )
+
+
+def _of_order(one: Reading, other: Reading, unknown: list[str]) -> Iterator[Difference]:
+    """Yield what tells the two models the order of tokens, if it is not the same."""
+    if not (one.order and other.order):
+        unknown.append("where the order of tokens comes from, not known of one of them")
+    elif (one.is_rotated, one.encodings) != (other.is_rotated, other.encodings):
+        yield Difference("all", "order of tokens", one.order, other.order)
 
 
 def _of_temperature(

@@ -163,6 +163,7 @@ SPECIAL: Mapping[str, Family] = {
         note=BEFORE,
     ),
     "wav2vec2-conformer": Family(requires=ROTARY, base=10_000.0, note=BEFORE),
+    "xlnet": Family(no_rotation=True),
     "zamba2": Family(requires=("use_mem_rope", True, False)),
 }
 """Properties that classes of transformers fix in code, and that are not measured."""

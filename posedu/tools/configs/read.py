@@ -7,10 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from posedu.tools.configs import _other_formats, _timm, _transformers
+from posedu.tools.configs import _other_formats, _timm, _transformers, _yaml
 from posedu.tools.configs._fields import short_repr
 from posedu.tools.configs._watched import Watched, about_positions
-from posedu.tools.configs.rotary_config import WARNING, ConfigError, Reading, Remark
+from posedu.tools.configs.rotary_config import (
+    NOTE,
+    WARNING,
+    ConfigError,
+    Reading,
+    Remark,
+)
 
 LARGEST_FILE = 2**24  # bytes; configurations have thousands
 GGUF = b"GGUF"  # first bytes of a .gguf file
@@ -59,17 +65,20 @@ SHOWN_KEYS = 6
 def read_rope(config: str | Path | Config | object) -> Reading:
     """Read the rotary embeddings of a model from its configuration.
 
-    Only JSON is loaded: no weights, no code. Of a ``.gguf`` file, the metadata and the
-    tensors of rotary factors are read, with the package gguf.
+    No weights and no code are loaded. Of a ``.gguf`` file, the metadata and the
+    tensors of rotary factors are read, with the package gguf; YAML files, with the
+    package PyYAML.
 
     Parameters
     ----------
     config
-        The path of a JSON file, of a ``.gguf`` file, or of a folder with a
+        The path of a JSON file, of a ``.gguf`` file, of a YAML file with one document,
+        or of a folder with a
         ``config.json`` or ``params.json``; the content of such a JSON file as a
         mapping; or an object with a method ``to_dict``, such as the configurations of
         transformers. Files of GGUF's metadata may be the output of ``gguf-dump
-        --json``.
+        --json``. A configuration of a training, such as NeMo's, may hold that of the
+        model under any name.
 
     Returns
     -------
@@ -116,12 +125,50 @@ def read_rope(config: str | Path | Config | object) -> Reading:
             return _with_unread(read, config)
     if not config:
         raise ConfigError("the configuration is empty; give a whole config.json")
+    if inside := _inside(config):
+        return inside
     keys = [short_repr(name) for name in list(config)[:SHOWN_KEYS]]
     keys += ["…"] * (len(config) > SHOWN_KEYS)
     raise ConfigError(
         f"config format not recognized (top-level keys: {', '.join(keys)}); "
         f"supported: {SUPPORTED}"
     )
+
+
+def _inside(config: Config) -> Reading | None:
+    """Read the only object inside a configuration that some reader recognizes.
+
+    The result is ``None`` if there is none.
+
+    Raises
+    ------
+    ConfigError
+        There are several, or the object cannot be read.
+    """
+    found: dict[str, Reader] = {}
+    for name, of in _yaml.objects(config):
+        reader = next((read for recognizes, read in READERS if recognizes(of)), None)
+        is_within = any(name.startswith(f"{outer}.") for outer in found)
+        if reader is not None and not is_within:
+            found[name] = reader
+    if not found:
+        return None
+    if len(found) > 1:
+        raise ConfigError(
+            f"several objects are configurations of models ({', '.join(found)}): give "
+            "one of them in a file of its own"
+        )
+    ((name, reader),) = found.items()
+
+    def read(watched: Watched) -> Reading:
+        of: Any = watched
+        for part in name.split("."):
+            of = of[part]
+        return reader(of)
+
+    reading = _with_unread(read, config)
+    note = Remark(NOTE, f"the model's configuration is the object {name}")
+    return replace(reading, remarks=(*reading.remarks, note))
 
 
 def _with_unread(read: Reader, config: Config) -> Reading:
@@ -148,6 +195,11 @@ def _load(path: Path) -> tuple[Any, list[str]]:
     if path.is_dir():
         named = [path / name for name in ("config.json", "params.json")]
         path = next((file for file in named if file.exists()), named[0])
+    if path.suffix in _yaml.SUFFIXES:
+        found = _yaml.documents(path)
+        if len(found) != 1:
+            raise ConfigError(f"the file must have one document, got {len(found)}")
+        return found[0], []
     with path.open("rb") as file:
         data = file.read(len(GGUF))
         if data == GGUF:

@@ -11,6 +11,7 @@ from posedu._argument_types import check_types
 from posedu._result_table import Table
 from posedu.numpy.frequencies import require_scaled
 from posedu.numpy.rotary import llama3, longrope, ntk, ntk_dynamic, pi, yarn
+from posedu.tools.configs.other_encoding import OtherEncoding
 
 BY_LENGTH = ("dynamic", "longrope")
 LARGEST_HEAD = 2**16  # features, a hundred times those of any model
@@ -249,6 +250,9 @@ class Reading(Table):
     temperature
         Factor of attention scores that depends on the query's position, ``None`` if
         there is none.
+    encodings
+        The positional encodings of a model without rotation; empty if they are not
+        known, and for models with rotation.
     remarks
         Warnings and notes.
     """
@@ -258,6 +262,7 @@ class Reading(Table):
     kinds: Mapping[str, RotaryConfig | None]
     layers: tuple[str, ...] = ()
     temperature: Temperature | None = None
+    encodings: tuple[OtherEncoding, ...] = ()
     remarks: tuple[Remark, ...] = field(default=())
 
     @property
@@ -265,13 +270,39 @@ class Reading(Table):
         """Texts of the warnings among ``remarks``, the warnings and notes."""
         return [r.text for r in self.remarks if r.level == WARNING]
 
+    @property
+    def is_rotated(self) -> bool:
+        """True if some kind of layer is rotated."""
+        return any(rope is not None for rope in self.kinds.values())
+
+    @property
+    def order(self) -> str:
+        """What tells a model its tokens' order, such as "rotation"; empty if unknown.
+
+        The encodings of a model without rotation are joined by "and".
+        """
+        if self.is_rotated:
+            return "rotation"
+        return " and ".join(map(str, self.encodings))
+
     def caption(self) -> str:
-        """Return the table's caption: the model family and the config format."""
+        """Return the table's caption: the model family and the config format.
+
+        Of a model without rotation it says where the order of tokens comes from.
+        """
         of = f" of {self.family}" if self.family else ""
-        return f"Rotary embeddings{of}, config format: {self.format}"
+        text = f"Rotary embeddings{of}, config format: {self.format}"
+        if self.is_rotated:
+            return text
+        from_where = f"comes from {self.order}" if self.order else "is not known here"
+        return f"{text}. No rotation; the order of tokens {from_where}."
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the column heads, then the RoPE parameters of each kind of layer."""
+        if not self.is_rotated:
+            yield "layers", "method"
+            yield from ((self._title(name), "no rotation") for name in self.kinds)
+            return
         yield (
             "layers",
             "method",
@@ -284,8 +315,7 @@ class Reading(Table):
             "layout",
         )
         for name, rope in self.kinds.items():
-            count = self.layers.count(name)
-            who = f"{name} ({count})" if count else name
+            who = self._title(name)
             if rope is None:
                 yield (who, "no rotation", *[""] * 7)
                 continue
@@ -305,6 +335,14 @@ class Reading(Table):
                 rope.layout or "not given",
             )
 
+    def _title(self, kind: str) -> str:
+        """Return the name of a kind of layer, with the number of its layers if known.
+
+        ``kind`` is a key of ``kinds``.
+        """
+        count = self.layers.count(kind)
+        return f"{kind} ({count})" if count else kind
+
 
 def _pairs(rope: RotaryConfig, rotated: int) -> str:
     if rope.sections:
@@ -323,6 +361,9 @@ def as_json(reading: Reading) -> dict[str, Any]:
         "family": reading.family,
         "layers": list(reading.layers),
         "temperature": reading.temperature and vars(reading.temperature),
+        "encodings": [
+            {"kind": each.kind, **each.options} for each in reading.encodings
+        ],
         "kinds": {
             name: rope
             and {

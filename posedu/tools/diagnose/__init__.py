@@ -47,7 +47,12 @@ from posedu.tools.diagnose.report import (
     unrotated,
 )
 from posedu.tools.diagnose.rotary_modules import RotaryModule, rotary_modules
-from posedu.tools.diagnose.scores import expected_bias, measure_scores, of_scores
+from posedu.tools.diagnose.scores import (
+    ExpectedBias,
+    expected_bias,
+    measure_scores,
+    of_scores,
+)
 from posedu.tools.diagnose.small_model import small
 
 __all__ = [
@@ -140,7 +145,8 @@ def diagnose(
             eps = max(layer.query.eps for layer in layers)
             far = max(calls[0]) // 2
             tried = list(trials(model, given, far, eps, trained=_trained(reading)))
-            of_logits, left_out, is_pooled = _of_scores(model, given, layers, config)
+            expected = expected_bias(config, reading)
+            of_logits, left_out, is_pooled = _of_scores(model, given, layers, expected)
     except Refused as reason:
         modules = rotary_modules(model, at, ROWS, _axes(reading))
         layers = _layers_of(modules, reading)
@@ -148,7 +154,8 @@ def diagnose(
             raise
         of_model = [measured_alone(str(reason))]
         left_out = ["all trials (only the rotary module was measured)"]
-    is_unrotated = isinstance(error, NoRopeError) and not _is_rotated(layers)
+    has_none = isinstance(error, NoRopeError) or (reading and not reading.is_rotated)
+    is_unrotated = bool(has_none) and not _is_rotated(layers)
     config_error = "" if error is None or is_unrotated else _one_line(error)
     if is_unrotated:
         of_model = [*of_model, unrotated()]
@@ -173,15 +180,17 @@ def diagnose(
 
 
 def _of_scores(
-    model: nn.Module, inputs: Inputs, layers: Sequence[Layer], config: object | None
+    model: nn.Module,
+    inputs: Inputs,
+    layers: Sequence[Layer],
+    expected: ExpectedBias | None,
 ) -> tuple[list[Finding], list[str], bool]:
     """Return findings on the scores of attention, and what could not be compared.
 
     The flag is true if some queries see other than one key for each token. ``inputs``
     maps tokens and positions to keywords of the model; ``layers`` are the measured
-    calls of attention, and ``config`` is the model's configuration.
+    calls of attention, and ``expected`` is the bias that the configuration requires.
     """
-    expected = expected_bias(config)
     try:
         scores, is_pooled = measure_scores(model, inputs)
     except Refused as reason:

@@ -2,7 +2,9 @@
 
 import importlib
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,9 +20,10 @@ NEITHER = "neither a file or folder nor package.module:function"
 def load(target: str, *, weights: bool) -> nn.Module:
     """Load the model that ``package.module:function`` or a configuration makes.
 
-    ``target`` is the function's name, or the path of a configuration. A model of a
-    configuration is in float32, and small and random unless its own ``weights`` are to
-    be loaded. Code in the configuration's folder is not run.
+    ``target`` is the function's name, in which a path that ends in ``.py`` may stand
+    for the module, or the path of a configuration. A model of a configuration is in
+    float32, and small and random unless its own ``weights`` are to be loaded. Code in
+    the configuration's folder is not run.
 
     Raises
     ------
@@ -31,7 +34,7 @@ def load(target: str, *, weights: bool) -> nn.Module:
     if colon and not Path(target).exists():
         sys.path.insert(0, "")
         try:
-            model = getattr(importlib.import_module(module), name)()
+            model = getattr(_imported(module), name)()
         except (Exception, SystemExit) as error:
             raise Refused(_one_line(error)) from error
         if not isinstance(model, nn.Module):
@@ -58,6 +61,19 @@ def load(target: str, *, weights: bool) -> nn.Module:
         if not Path(target).exists():
             raise Refused(f"{NEITHER}, nor a model on this machine") from error
         raise Refused(_one_line(error)) from error
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module by its name, or by the path of its file."""
+    if not module.endswith(".py"):
+        return importlib.import_module(module)
+    spec = spec_from_file_location(Path(module).stem, module)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{module} cannot be imported")
+    found = module_from_spec(spec)
+    sys.modules[spec.name] = found
+    spec.loader.exec_module(found)
+    return found
 
 
 def _one_line(error: BaseException) -> str:

@@ -80,7 +80,7 @@ class Diagnosis(Table):
         The reason why the model's configuration could not be read, empty if it could or
         there is none.
     is_unrotated
-        Whether no layer rotates, and the configuration has no RoPE parameters.
+        Whether no layer rotates, and the configuration requires no rotation.
     left_out
         What was not tried, besides trials: each a name with the reason in parentheses.
     """
@@ -275,8 +275,8 @@ def unrotated() -> Finding:
     return Finding(
         NOTE,
         "unrotated",
-        "no layer rotates queries or keys, and the configuration has no RoPE "
-        "parameters: positions come in another way, or not at all.",
+        "no layer rotates queries or keys, and the configuration requires no "
+        "rotation: positions come in another way, or not at all.",
     )
 
 
@@ -342,7 +342,7 @@ def findings(
     """
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for layer in layers:
-        for finding in _of_layer(layer):
+        for finding in of_layer(layer):
             key = (finding.level, finding.name, finding.text, finding.mend)
             found.setdefault(key, []).append(layer.name)
     of_layers = [
@@ -360,7 +360,8 @@ def listed(names: Sequence[str], count: int) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def _of_layer(layer: Layer) -> Iterator[Finding]:
+def of_layer(layer: Layer) -> Iterator[Finding]:
+    """Yield findings on one layer: its rotations, compared with the expected ones."""
     q, k = layer.query, layer.key
     if not (q.finite and k.finite):
         yield Finding(
@@ -551,7 +552,7 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
             "Do not rotate queries and keys in these layers.",
         )
         return
-    fitting = [rope for rope in ropes if _agrees(q, rope)]
+    fitting = [rope for rope in ropes if agrees(q, rope)]
     if not fitting:
         yield _departure(q, ropes[0])
         return
@@ -582,7 +583,8 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
         )
 
 
-def _agrees(measured: MeasuredRotation, rope: RotaryConfig) -> bool:
+def agrees(measured: MeasuredRotation, rope: RotaryConfig) -> bool:
+    """Return whether measured frequencies are those of ``rope``."""
     return _same(measured, rope.frequencies(), ordered=not rope.sections)
 
 
@@ -719,7 +721,8 @@ def _of_trials(
             " although it is masked and positions begin after it.",
             "Some keys are pooled from several tokens: padding moves the bounds."
             if is_pooled
-            else "Check that the mask reaches attention.",
+            else "Check that the mask reaches attention, and that no convolution or "
+            "mean over tokens sees padding.",
         )
     elif failed("padded"):
         yield Finding(

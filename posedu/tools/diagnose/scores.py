@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from posedu._argument_types import check_types
 from posedu.numpy.bias.alibi import alibi_slopes
 from posedu.numpy.bias.t5 import t5_buckets
+from posedu.tools.configs.rotary_config import ConfigError, Reading
+from posedu.tools.configs.unrotated import other_encodings
 from posedu.tools.diagnose.capture import PRODUCTS, Recorder, recording
 from posedu.tools.diagnose.inputs import Inputs, Refused, draw_tokens
 from posedu.tools.diagnose.report import FAULT, NOTE, Finding, Layer, listed
@@ -251,30 +253,29 @@ class ExpectedBias:
     distance: int = 128
 
 
-def expected_bias(config: object) -> ExpectedBias | None:
+def expected_bias(
+    config: object, reading: Reading | None = None
+) -> ExpectedBias | None:
     """Return the bias by distance that a configuration requires, if any is known.
 
-    ``config`` is a mapping, or an object with ``to_dict``.
+    ``config`` is a mapping, or an object with ``to_dict``; of any other configuration,
+    the encodings of its ``reading`` are taken.
     """
     as_mapping = getattr(config, "to_dict", None)
     given = as_mapping() if callable(as_mapping) else config
-    if not isinstance(given, Mapping):
-        return None
-    attention = given.get("attn_config")
-    inner = attention if isinstance(attention, Mapping) else {}
-    has_alibi = (
-        given.get("model_type") == "bloom"
-        or given.get("alibi") is True
-        or inner.get("alibi") is True
-        or given.get("position_embedding_type") == "alibi"
-    )
-    if has_alibi:
-        most = inner.get("alibi_bias_max", given.get("alibi_bias_max", 8))
-        return ExpectedBias("ALiBi", bias_max=float(most))
-    buckets = given.get("relative_attention_num_buckets")
-    if isinstance(buckets, int) and buckets > 0:
-        distance = given.get("relative_attention_max_distance", 128)
-        return ExpectedBias("T5", buckets=buckets, distance=distance)
+    encodings = reading.encodings if reading else ()
+    if isinstance(given, Mapping):
+        try:
+            encodings = other_encodings(given)
+        except ConfigError:
+            return None
+    for each in encodings:
+        own = each.options
+        if each.kind == "alibi":
+            return ExpectedBias("ALiBi", bias_max=own["bias_max"])
+        if each.kind == "t5":
+            sizes = {"buckets": own["buckets"], "distance": own["distance"]}
+            return ExpectedBias("T5", **sizes)
     return None
 
 

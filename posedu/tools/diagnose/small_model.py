@@ -1,7 +1,7 @@
 """Configuration of a small model, made from a configuration of transformers."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -20,7 +20,8 @@ LAYERS = (
 )
 KINDS = ("layer_types", "no_rope_layers", "layer_rope_theta")
 SMALL: Mapping[str, int] = {
-    **dict.fromkeys(("vocab_size", "encoder_hash_byte_group_vocab"), 512),
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), 512),
+    "encoder_hash_byte_group_vocab": 512,
     **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"), 64),
     **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 32),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
@@ -147,6 +148,29 @@ def _cut(config: Any, most: int) -> None:
     for name, value in list(vars(config).items()):
         if isinstance(value, list) and len(value) in {*counts.values()} - {None}:
             setattr(config, name, value[:most])
+    _cut_sections(config, {n for n in counts.values() if n and n > most}, most)
+
+
+def _cut_sections(config: Any, counts: Collection[int], most: int) -> None:
+    """Reduce the numbers of layers of a model's sections, whose sum is that of all.
+
+    Dory's are ``n_input_layers``, ``n_recurrent_layers`` and ``n_output_layers``.
+    ``counts`` are the numbers of all layers that were reduced to ``most``. ``config``
+    is changed in place.
+    """
+    sections = {
+        name: count
+        for name in vars(config)
+        if name.startswith("n_") and name.endswith("_layers") and name not in LAYERS
+        if (count := _whole(config, name))
+    }
+    total = sum(sections.values())
+    if total not in counts or len(sections) > most:
+        return
+    few = {name: max(1, most * count // total) for name, count in sections.items()}
+    few[max(few, key=few.__getitem__)] += most - sum(few.values())
+    for name, count in few.items():
+        setattr(config, name, count)
 
 
 def _whole(config: Any, name: str) -> int | None:

@@ -19,8 +19,8 @@ Arguments of a kernel:
     for an encoding that acts inside attention. Tensors are ``[batch, heads, tokens,
     d]``, with fewer heads in ``k`` and ``v`` in one of the test cases. ``x=``, the
     layer's input, is given if the encoding needs it. The kernel returns attention's
-    output. In a decoding step ``q`` has the last token alone, and ``positions`` are
-    those of all keys; a kernel may refuse this.
+    output. In a decoding step ``q`` has the last token alone, and ``positions`` and
+    ``x`` are those of all keys; a kernel may refuse this.
 ``kernel(x, positions, **parameters)``
     for an encoding that is a whole attention block. Input and output are ``[batch,
     tokens, d_model]``.

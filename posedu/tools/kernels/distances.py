@@ -60,24 +60,8 @@ def last_query(hooks: Hooks) -> Hooks:
     Hooks are the functions by which an encoding acts on attention. Attention with the
     returned hooks takes all queries, and its output has the last query's row alone.
     """
-
-    def at_end(tokens: Tokens) -> Tokens:
-        own = tokens.query_positions[-1:], tokens.mask[-1:]
-        return replace(tokens, query_positions=own[0], mask=own[1])
-
-    def rotate(q, k, positions):
-        q, k = hooks.rotate(q, k, positions)
-        return q[:, -1:], k
-
-    given = hooks.logits
     return replace(
-        hooks,
-        rotate=rotate,
-        bias=lambda tokens: hooks.bias(at_end(tokens)),
-        logits=None if given is None else lambda tokens: given(at_end(tokens)),
-        weigh=lambda scores, tokens: hooks.weigh(scores, at_end(tokens)),
-        mix=lambda weights, v, tokens: hooks.mix(weights, v, at_end(tokens)),
-        output=lambda out, positions: hooks.output(out, positions[-1:]),
+        hooks, output=lambda out, positions: hooks.output(out, positions)[:, -1:]
     )
 
 

@@ -155,12 +155,6 @@ def _of_positions(axes: int | None, has_rows: bool) -> Iterator[Mutant]:
         "each position is doubled, as if the encoding were applied twice",
         _at(lambda at: 2 * at),
     )
-    yield Mutant(
-        "degrees", "angles are in degrees", _at(lambda at: at * (math.pi / 180))
-    )
-    yield Mutant(
-        "turns", "angles are in full turns", _at(lambda at: at * (2 * math.pi))
-    )
     for dtype in (torch.bfloat16, torch.float16):
         name = str(dtype).removeprefix("torch.")
         text = f"positions are rounded to {name}"
@@ -253,8 +247,8 @@ def _of_numbers(
 ) -> Iterator[Mutant]:
     """Yield mutants (known faults) with an unknown number, to be fitted to a kernel.
 
-    The number is RoPE's base, the attention factor, or a factor of all positions, as
-    far as ``encoding`` with ``options`` has them.
+    The number is RoPE's base or the attention factor, as far as ``encoding`` with
+    ``options`` has them.
     """
     asked = signature(encoding.implementation("numpy")).parameters
     if "base" in asked and options.get("frequencies") is None:
@@ -272,6 +266,16 @@ def _of_numbers(
             lambda r, c: r.with_options(attention_factor=c),
             (1.0,),
         )
+
+
+def _of_units() -> Iterator[Mutant]:
+    """Yield mutants (known faults) whose positions or angles have another unit."""
+    yield Mutant(
+        "degrees", "angles are in degrees", _at(lambda at: at * (math.pi / 180))
+    )
+    yield Mutant(
+        "turns", "angles are in full turns", _at(lambda at: at * (2 * math.pi))
+    )
     yield Mutant(
         "scale of angles",
         "positions are multiplied by {:.6g}",
@@ -851,28 +855,114 @@ def _of_t5_buckets(
         yield "buckets", text, partial(changed, steps=steps)
 
 
-def _of_ranks(options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Yield mutants (known faults) in which heads are counted anew on each rank.
+def _by_head(
+    order: Callable[[Array], Array], function: Callable[..., Array], *arrays: Array
+) -> Array:
+    """Apply a function to heads, of which each uses another head's parameters.
 
-    A rank has the given number of heads of a model that is split by heads. ``options``
-    are the encoding's.
+    ``order`` maps the numbers of heads to those of the heads whose parameters they use.
+    Axis −3 of ``arrays``, the arguments of ``function``, and of its result is that of
+    heads; a result with fewer axes is the same for all heads, and is returned as it is.
     """
-    for heads in (1, 2, 3, 4, 6):
+    heads = np.arange(arrays[0].shape[-3])
+    used = order(heads)
+    found = {
+        step: function(*(np.roll(array, -step, axis=-3) for array in arrays))
+        for step in {*(heads - used).tolist()}
+    }
+    if any(np.ndim(result) < 3 for result in found.values()):
+        return next(iter(found.values()))
+    own = [found[h - n][..., n, :, :] for h, n in zip(heads, used, strict=True)]
+    return np.stack(own, axis=-3)
 
-        def repeated(bias: Array, d: int, heads: int = heads) -> Array:
-            if np.ndim(bias) < 3:
-                raise ValueError("all heads have the same bias")
-            return bias[np.arange(len(bias)) % heads]
 
+def _with_parameters_of(order: Callable[[Array], Array], hooks: Hooks) -> Hooks:
+    """Return hooks in which each head uses another head's parameters.
+
+    Hooks are the functions by which an encoding acts on attention. ``order`` is that of
+    :func:`_by_head`.
+    """
+
+    def of_tokens(function: Callable[..., Array]) -> Callable[..., Array]:
+        """Return ``function`` of any arrays by head and of tokens, with that order."""
+
+        def changed(*arguments: Any) -> Array:
+            *arrays, tokens = arguments
+
+            def moved(q: Array, k: Array, v: Array, *arrays: Array) -> Array:
+                return function(*arrays, replace(tokens, q=q, k=k, v=v))
+
+            return _by_head(order, moved, tokens.q, tokens.k, tokens.v, *arrays)
+
+        return changed
+
+    def rotate(q: Array, k: Array, at: Array) -> tuple[Array, Array]:
+        rotated = hooks.rotate(q, k, at)
+        return _by_head(order, lambda q: hooks.rotate(q, k, at)[0], q), rotated[1]
+
+    return replace(
+        hooks,
+        rotate=rotate,
+        bias=of_tokens(hooks.bias),
+        logits=hooks.logits and of_tokens(hooks.logits),
+        weigh=of_tokens(hooks.weigh),
+        mix=of_tokens(hooks.mix),
+    )
+
+
+def _of_heads(case: Case) -> Iterator[Mutant]:
+    """Yield mutants (known faults) in which heads use the parameters of others.
+
+    There are none if all heads of the encoding of ``case`` are alike. A model that is
+    split by heads has a part of them on each rank.
+    """
+    of_features = CATALOG[case.name].kind == "features"
+
+    def change(order: Callable[[Array], Array], reference: Reference) -> Reference:
+        if not of_features:
+            return reference.with_hooks(partial(_with_parameters_of, order))
+
+        def rotated(given: Change, x: Array, at: Array, **options: Any) -> Array:
+            return _by_head(order, lambda x: given(x, at, **options), x)
+
+        return reference.with_implementation(lambda given: partial(rotated, given))
+
+    if of_features and case.solution.pair.heads is None:
+        return
+    is_first = partial(change, lambda heads: 0 * heads)
+    if case.name in _MIXING_HEADS or not _changed(case, is_first).any():
+        return
+    for text, order in (
+        ("heads are in reverse order", np.flip),
+        ("each head is taken for the next", _next_head),
+    ):
+        yield Mutant("heads", text, partial(change, order))
+    for count in _RANK_HEADS:
         yield Mutant(
             "head offset",
-            f"biases of heads begin anew after {heads}, as on ranks without a head "
+            f"parameters of heads begin anew after {count}, as on ranks without a head "
             "offset",
-            _on_bias(repeated),
+            partial(change, lambda heads, count=count: heads % count),
             alone=True,
         )
-        if "heads" not in options:
-            continue
+
+
+def _next_head(heads: Array) -> Array:
+    return np.minimum(heads + 1, heads[-1])
+
+
+_RANK_HEADS = (1, 2, 3, 4, 6)
+_MIXING_HEADS = ("dape",)
+"""Encodings in which a head depends on all others, so that no rank has a part."""
+
+
+def _of_ranks(options: Mapping[str, Any]) -> Iterator[Mutant]:
+    """Yield mutants (known faults) in which ranks do not know how many heads there are.
+
+    A rank has the given number of heads of a model that is split by heads. There are
+    none unless the number of heads is among the encoding's ``options``.
+    """
+    for heads in _RANK_HEADS if "heads" in options else ():
 
         def of_rank(implementation: Change, heads: int = heads) -> Change:
             def made(**own: Any) -> Hooks:
@@ -916,8 +1006,29 @@ def _of_slopes(options: Mapping[str, Any]) -> Iterator[Mutant]:
         yield Mutant("slope formula", text, change)
 
 
-def _of_decoding() -> Iterator[Mutant]:
-    """Yield mutants (known faults) that show if the last token alone is a query."""
+def _with_input_of(row: slice, hooks: Hooks) -> Hooks:
+    """Return hooks that take one token's layer input, that of ``row``, for all tokens.
+
+    Hooks are the functions by which an encoding acts on attention.
+    """
+    given = hooks.logits
+
+    def tokens_of(tokens: Tokens) -> Tokens:
+        return replace(tokens, x=np.repeat(tokens.x[row], len(tokens.x), axis=0))
+
+    return replace(
+        hooks,
+        bias=lambda tokens: hooks.bias(tokens_of(tokens)),
+        logits=given and (lambda tokens: given(tokens_of(tokens))),
+    )
+
+
+def _of_decoding(case: Case, uses_positions: bool) -> Iterator[Mutant]:
+    """Yield mutants (known faults) that show if the last token alone is a query.
+
+    ``case`` is a test case of the encoding; ``uses_positions`` is the result of
+    :func:`_uses_positions`.
+    """
 
     def at_zero(hooks: Hooks) -> Hooks:
         given = hooks.logits
@@ -944,15 +1055,40 @@ def _of_decoding() -> Iterator[Mutant]:
 
         return replace(hooks, weigh=weigh)
 
-    for text, change in (
-        ("one query is taken to be at position 0, its index among queries", at_zero),
-        ("one query sees the first key alone: the causal mask begins there", first_key),
+    changes = [
+        ("one query sees the first key alone: the causal mask begins there", first_key)
+    ]
+    if uses_positions:
+        text = "one query is taken to be at position 0, its index among queries"
+        changes.append((text, at_zero))
+    for text, row in (
+        ("one query: the layer's input of the first token is used", slice(1)),
+        ("one query: the layer's input of this token is used for all", slice(-1, None)),
     ):
+        change = partial(_with_input_of, row)
+        on_hooks = partial(Reference.with_hooks, change=change)
+        if "x" in case.inputs and _changed(case, on_hooks)[-1]:
+            changes.append((text, change))
+    for text, change in changes:
 
         def changed(reference: Reference, change=change) -> Reference:
             return reference.with_hooks(change) if reference.is_decoding else reference
 
         yield Mutant("decoding", text, changed, alone=True)
+
+
+def _changed(case: Case, change: Callable[[Reference], Reference]) -> Array:
+    """Return whether a change of the reference changes the output, for each token."""
+    off = np.abs(MutatedCase(case, change).output() - case.expected)
+    return (off > 1e-9).any(axis=(*range(off.ndim - 2), -1))
+
+
+def _uses_positions(case: Case) -> bool:
+    """Return whether the encoding of a test case depends on positions at all.
+
+    The encodings that do not, such as FoX, depend on the order of tokens.
+    """
+    return bool(_changed(case, _at(lambda at: np.roll(at, 1, axis=1))).any())
 
 
 def _of_biases(options: Mapping[str, Any]) -> Iterator[Mutant]:
@@ -964,9 +1100,6 @@ def _of_biases(options: Mapping[str, Any]) -> Iterator[Mutant]:
         yield Mutant(name, text, _on_bias(partial(_times, sign)))
     for how, power in (("divided", -0.5), ("multiplied", 0.5)):
         yield Mutant("factor", f"the bias is {how} by √d", _bias_times(power))
-    yield Mutant("heads", "heads are in reverse order", _on_bias(lambda b, d: b[::-1]))
-    later = _on_bias(lambda b, d: np.concatenate((b[1:], b[-1:])))
-    yield Mutant("heads", "each head has the bias of the next", later)
     yield Mutant(
         "factor",
         "the bias is multiplied by {:.6g}",
@@ -976,30 +1109,33 @@ def _of_biases(options: Mapping[str, Any]) -> Iterator[Mutant]:
     yield from _of_ranks(options)
 
 
-def _of_hooks(case: Case, axes: int | None) -> Iterator[Mutant]:
+def _of_hooks(case: Case, axes: int | None, uses_positions: bool) -> Iterator[Mutant]:
     """Yield mutants (known faults) of an encoding that acts inside attention.
 
     ``case`` is one of its test cases; ``axes`` is the number of coordinates of a
-    position, ``None`` for plain numbers.
+    position, ``None`` for plain numbers; ``uses_positions`` is the result of
+    :func:`_uses_positions`.
     """
     hooks = _hooks_of(case)
-    if hooks.logits is None and hooks.bias is not Hooks.bias:
+    has_bias = hooks.logits is None and hooks.bias is not Hooks.bias
+    if has_bias:
         yield from _of_biases(case.options)
+    for step, text in ((1, "too large"), (-1, "too small")):
+        if has_bias and uses_positions:
+            change = _shifted_distance(step)
+            yield Mutant("off by one", f"each distance is one {text}", change)
     d = case.inputs["q"].shape[-1]
     right = hooks.scale(d)
     for text, power in (("multiplied by 1/√d", -0.5), ("not scaled", 0.0)):
         if not math.isclose(d**power, right):
             yield Mutant("scale", f"inner products are {text}", _scaled(power))
-    for step, text in ((1, "too large"), (-1, "too small")):
-        change = _shifted_distance(step)
-        yield Mutant("off by one", f"each distance is one {text}", change)
     if axes is None and case.causal:
         yield Mutant(
             "mask",
             "the causal mask goes by positions, not by the order in the row",
             lambda r: r.with_hooks(_masked_by_positions),
         )
-    if axes is None:
+    if axes is None and uses_positions:
         yield Mutant(
             "tiles",
             "positions begin anew after every 32 tokens of a row",
@@ -1007,7 +1143,7 @@ def _of_hooks(case: Case, axes: int | None) -> Iterator[Mutant]:
             alone=True,
         )
         yield from _of_distances(case)
-    yield from _of_decoding()
+    yield from _of_decoding(case, uses_positions)
     if case.name == "alibi":
         yield from _of_slopes(case.options)
     if case.name == "t5":
@@ -1024,7 +1160,12 @@ def mutants(case: Case) -> list[Mutant]:
     encoding, options = CATALOG[case.name], case.options
     axes = None if encoding.axes is None else case.positions.shape[-1]
     has_rows = "tokens" in encoding.sizes
-    found = [*_of_options(encoding, options), *_of_positions(axes, has_rows)]
+    uses_positions = _uses_positions(case)
+    found = [*_of_options(encoding, options)]
+    if uses_positions:
+        found += _of_positions(axes, has_rows)
+    if encoding.kind != "block":
+        found += _of_heads(case)
     if encoding.kind == "features":
         d = case.inputs["x"].shape[-1]
         if encoding.hooks == ("rotate",):
@@ -1034,15 +1175,13 @@ def mutants(case: Case) -> list[Mutant]:
         else:
             found += _of_sums(d, options)
         found += _of_numbers(encoding, options)
+        if not has_rows:
+            found += _of_units()
         one = _at(lambda at: at if at.shape[1] > 1 else 0 * at)
         text = "a row of one token is taken to be at position 0"
         found.append(Mutant("decoding", text, one, alone=True))
     elif encoding.kind == "hooks":
-        found += _of_hooks(case, axes)
-    if encoding.kind == "hooks" or has_rows:
-        found = [
-            m for m in found if m.name not in ("degrees", "turns", "scale of angles")
-        ]
+        found += _of_hooks(case, axes, uses_positions)
     return found
 
 
@@ -1406,7 +1545,7 @@ MENDS = {
     "decoding": "the positions of queries are the last of the keys' positions.",
     "head offset": "add the first head's number on a rank, and use the number of all "
     "heads.",
-    "heads": "index the bias by the number of the query's head.",
+    "heads": "use each head's own parameters, by the number of the query's head.",
     "slope formula": "slopes are 2^(−8h/n) for head h = 1 … n of n.",
     "distance limit": "use the whole distance.",
     "distance 0": "a token is at distance 0 from itself.",

@@ -69,9 +69,8 @@ class Case:
         ``x`` ``[batch, heads, tokens, d]`` (``[batch, tokens, d_model]`` for an
         encoding that is added to a model's input); or ``q``, ``k`` and ``v``, and the
         layer's input ``x`` ``[batch, tokens, d_model]`` if the encoding needs it. All
-        are float64, exactly representable in bfloat16.
-        In a decoding step ``q`` has the last
-        token alone, ``k`` and ``v`` have all.
+        are float64, exactly representable in bfloat16. In a decoding step ``q`` has the
+        last token alone; ``k``, ``v`` and ``x`` have all.
     positions
         ``[batch, tokens]``, or ``[batch, tokens, axes]``; those of the keys.
     parameters
@@ -466,16 +465,11 @@ def _attention_cases(
         far = attention_hooks.Shape(d, rows)
         where = f"distances to {largest:,}"
         yield _attention_case(encoding, variant, far, where, number, distances.balanced)
-    if not encoding.make(variant, d=d, heads=variant.heads).needs_x:
-        where = f"one query, {distances.KEYS} keys"
-        yield _attention_case(
-            encoding,
-            variant,
-            replace(_DECODING, d=d),
-            where,
-            number + 1,
-            distances.at_last_query,
-        )
+    where = f"one query, {distances.KEYS} keys"
+    one = replace(_DECODING, d=d)
+    yield _attention_case(
+        encoding, variant, one, where, number + 1, distances.at_last_query
+    )
 
 
 def _attention_case(

@@ -45,10 +45,9 @@ OTHER_SPELLINGS = {
     "Megatron's ramp": ({"yarn_beta_fast": 32.0}, MEGATRON),
     "Megatron's sections": ({"mrope_section": [16, 24, 24]}, MEGATRON),
     "Megatron's encoding": (
-        {"position_embedding_type": "learned_absolute"},
+        {"position_embedding_type": "mrope"},
         MEGATRON,
     ),
-    "NeMo's share": ({"rotary_percentage": 0.5}, MEGATRON),
 }
 """Names in people's files that no reader here knows, and the file around them."""
 

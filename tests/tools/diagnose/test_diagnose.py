@@ -580,6 +580,19 @@ def test_a_small_model_is_of_float32_whatever_the_file_says():
     assert small(Configuration(dtype=None)).dtype is None
 
 
+@pytest.mark.parametrize("sections, few", [((8, 20, 8), (1, 2, 1)), ((30, 6), (3, 1))])
+def test_the_sections_of_a_small_model_have_all_its_layers(sections, few):
+    names = ("n_input_layers", "n_recurrent_layers", "n_output_layers")[
+        -len(sections) :
+    ]
+    counts = dict(zip(names, sections, strict=True))
+    less = small(Configuration(num_hidden_layers=36, n_other_layers=36, **counts))
+    assert less.n_other_layers == 36
+    less = small(Configuration(num_hidden_layers=36, **counts))
+    assert tuple(getattr(less, name) for name in names) == few
+    assert sum(few) == less.num_hidden_layers
+
+
 def test_a_small_model_rotates_its_heads_as_the_large_one():
     large = Configuration(
         hidden_size=4096,

@@ -5,10 +5,17 @@ import json
 from support import ROOT
 
 DATA = ROOT / "book/data/diagnose-families.json"
-WRONG = {"git": ["padded cache"]}
+WRONG = {
+    "git": ["padded cache"],
+    "paligemma": ["padding", "cache"],
+    **{family: ["padding"] for family in ("convbert", "nystromformer", "yoso")},
+}
 """Faults of the families' own code.
 
-Without an image GIT puts columns for one before the mask if there is a cache.
+Without an image GIT puts columns for one before the mask if there is a cache. Without
+``token_type_ids`` PaliGemma's tokens attend to later ones, unless there is padding.
+YOSO turns a mask of 0 into 1. The convolutions of ConvBERT and Nyströmformer see
+padding.
 """
 
 

@@ -249,8 +249,14 @@ def test_a_model_without_rotation_is_right():
         assert "unrotated" in [finding.name for finding in found.findings]
 
 
-def test_a_rotation_that_the_configuration_does_not_have_is_not_compared():
+def test_a_rotation_that_the_configuration_does_not_have_is_a_fault():
     found = diagnose(Tiny(config=UNROTATED))
+    assert not found.uncompared
+    assert [finding.name for finding in found.faults] == ["rotation"]
+
+
+def test_a_configuration_that_may_be_of_a_rotation_is_not_compared():
+    found = diagnose(Tiny(config=Configuration(model_type="of nobody")))
     assert not found.ok and "no RoPE parameters" in found.uncompared
 
 

@@ -12,7 +12,7 @@ from posedu.catalog import CATALOG
 from posedu.numpy.attention import attend
 from posedu.tools.kernels import check_kernel, distances
 from posedu.tools.kernels.mutants import MENDS, MutatedCase, mutants
-from posedu.tools.kernels.oracle import KINDS, cases
+from posedu.tools.kernels.oracle import KINDS, cases, cases_of
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 HALF = dict(layout="half")
@@ -160,7 +160,32 @@ def wrong_bias(kernel, name, options, says, **changed):
     return partial(kernel, **changed), name, options, says
 
 
+def fox(q, k, v, positions, causal, x, gate_bias, gate_weight, inputs=lambda x: x):
+    """FoX from the layer's input of all tokens."""
+    (n, d), keys = q.shape[2:], k.shape[2]
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    x = (inputs(x) if n < keys else x).to(gate_bias.dtype)  # float32 at least
+    gates = (x @ gate_weight.mT + gate_bias).mT
+    c = torch.nn.functional.logsigmoid(gates).cumsum(-1)
+    scores = q @ k.mT / d**0.5 + c[..., -n:, None] - c[..., None, :]
+    hidden = torch.ones(n, keys).triu(1 + keys - n) > 0
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1).to(q.dtype) @ v
+
+
+def fox_on_ranks(*arguments, gate_bias, gate_weight, **more):
+    first = torch.arange(len(gate_bias)) % 4
+    return fox(
+        *arguments, gate_bias=gate_bias[first], gate_weight=gate_weight[first], **more
+    )
+
+
+FOX = dict(form="difference")
 WRONG_BIASES = {
+    "fox on ranks": wrong_bias(fox_on_ranks, "fox", FOX, "begin anew after 4"),
+    "fox without cached inputs": wrong_bias(
+        *(fox, "fox", FOX, "the layer's input of this token is used for all"),
+        inputs=lambda x: x[:, -1:].expand_as(x),
+    ),
     "to 8": wrong_bias(
         alibi, "alibi", ALIBI, "beyond 8", change=lambda d: d.clamp(max=8)
     ),
@@ -224,6 +249,7 @@ def test_a_bias_that_is_wrong_at_some_distances_is_named(fault):
         (partial(alibi, change=torch.abs), "alibi", SYMMETRIC),
         (t5, "t5", T5),
         (partial(t5, sides=2), "t5", ENCODER),
+        (fox, "fox", FOX),
     ],
 )
 def test_an_ordinary_bias_is_right_in_every_dtype(kernel, name, options):
@@ -231,6 +257,15 @@ def test_an_ordinary_bias_is_right_in_every_dtype(kernel, name, options):
     assert verdict.ok, str(verdict)
     assert verdict.dtypes == ("float64", "float32", "bfloat16")
     assert verdict.coverage.endswith("to 100,000 seen") and not verdict.untried
+
+
+@pytest.mark.parametrize("name", ["fox", "inkling", "cope"])
+def test_a_decoding_step_has_the_input_of_all_tokens(name):
+    variant = CATALOG[name].variants[TRIED[name][0]]
+    made = cases_of(CATALOG[name], variant, None)
+    (case,) = [case for case in made if case.is_decoding]
+    assert case.inputs["q"].shape[2] == 1
+    assert case.inputs["x"].shape[1] == case.positions.shape[1] == distances.KEYS
 
 
 def reference(name, variant):
@@ -277,9 +312,14 @@ def test_the_reference_of_every_encoding_is_right(name):
 
 
 TRIED = {
-    **{"rope": 2, "sinusoidal": 1, "m-rope": 1, "alibi": 1, "t5": 1, "shaw": 1},
-    **{"fire": 1, "kerple-log": 1},
+    **{"rope": (0, 1), "sinusoidal": (0,), "m-rope": (0,), "mixed": (1,)},
+    **{"alibi": (0,), "t5": (0,), "shaw": (1,), "fire": (0,), "kerple-log": (0,)},
+    **{"pope": (0,), "inkling": (0,), "fox": (0,), "cope": (2,)},
 }
+"""Numbers of the configurations of each encoding whose mutants are all tried.
+
+The last three read the layer's input.
+"""
 NUMBERS = {
     **{"base": 500.0, "attention_factor": 0.5, "factor": 0.5},
     "scale of angles": 0.75,
@@ -299,13 +339,14 @@ EQUAL = {
     "off by two": "an encoding of distances does not depend on a shift",
     "sign": "a symmetric encoding does not depend on the sign",
     "decoding": "a causal bias that is linear moves all logits of a query alike",
+    "form": "a term for all keys of a query alike changes no weight",
 }
 
 
 @cache
 def failing(name, number):
     """For each mutant of an encoding, the names of the test cases that refuse it."""
-    made = cases(name, **CATALOG[name].variants[number].keywords)
+    made = cases_of(CATALOG[name], CATALOG[name].variants[number], None)
     found = []
     for mutant in mutants(made[0]):
         change = mutant.change
@@ -328,7 +369,7 @@ def failing(name, number):
 
 @pytest.mark.parametrize("name", TRIED)
 def test_each_mutant_fails_a_case(name):
-    _, found = failing(name, 0)
+    _, found = failing(name, TRIED[name][0])
     passing = {mutant.name for mutant, names in found if not names}
     assert passing <= {*EQUAL} and len(passing) < len(found) / 5
     if CATALOG[name].kind == "features":
@@ -341,7 +382,7 @@ def test_each_case_is_needed_by_a_mutant_or_has_its_reason():
         names = [n for n in TRIED if CATALOG[n].kind == kind]
         made, needed = set(), set()
         for name in names:
-            for number in range(TRIED[name]):
+            for number in TRIED[name]:
                 own, found = failing(name, number)
                 made |= {*own}
                 needed |= {min(names) for _, names in found if len(names) == 1}
@@ -351,14 +392,19 @@ def test_each_case_is_needed_by_a_mutant_or_has_its_reason():
 
 @pytest.mark.parametrize("name", TRIED)
 def test_every_list_has_mutants_of_each_range(name):
-    _, found = failing(name, 0)
+    _, found = failing(name, TRIED[name][0])
     names = {mutant.name for mutant, _ in found}
+    if name in ("fox", "cope"):  # They depend on the order of tokens alone.
+        assert {"head offset", "decoding", "mask"} <= names
+        assert not {"nothing", "position limit", "distance 0"} & names
+        return
     far = {"position limit", "distance limit"} & names
     assert far and "decoding" in names
     if CATALOG[name].kind == "features":
         assert {"position 0", "negative positions"} <= names
     else:
-        assert {"distance 0", "head offset", "negative positions"} <= names
+        assert {"head offset", "negative positions"} <= names
+        assert "distance 0" in names or name == "pope"  # PoPE has no bias.
     if name in ("rope", "m-rope", "sinusoidal"):
         assert "precision of frequencies" in names
 
