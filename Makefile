@@ -7,7 +7,7 @@ NOTEBOOKS := -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env -
 QUICK := tests/catalog tests/encodings tests/torch tests/sympy tests/project
 READY := $(VENV)/ready
 
-.PHONY: book serve test slowest quick lab new site coverage compiled mutants \
+.PHONY: book serve test slowest quick lab new site pdf coverage compiled mutants \
 	cell-mutants census notebooks missing address lint clean
 
 book: $(READY)
@@ -49,6 +49,12 @@ site: $(READY) book
 coverage: $(READY) book
 	$(RUN) $(TESTS) --cov=posedu --cov-report=term --cov-fail-under=95
 
+# Twice the site: the second build links to the files.
+pdf: $(READY) book
+	$(RUN) -m posedu_sphinx.site.chromium
+	$(RUN) -m posedu_sphinx.site.pdf
+	$(RUN) -m posedu_sphinx.build
+
 compiled: $(READY)
 	POSEDU_COMPILER=inductor $(RUN) -m pytest -n 2 tests -k compile
 
@@ -71,6 +77,7 @@ census: override export TRANSFORMERS := $(value TRANSFORMERS)
 census: $(READY)
 	PYTHONPATH="$$TRANSFORMERS:tests" $(VENV)/bin/python -P tests/oracles/rope_families.py
 	PYTHONPATH=tests $(VENV)/bin/python -P tests/oracles/config_families.py
+	PYTHONPATH="$$TRANSFORMERS:tests" $(VENV)/bin/python -P tests/oracles/as_shipped.py
 
 notebooks: $(READY)
 	$(RUN) -m posedu_sphinx.exercises.notebooks

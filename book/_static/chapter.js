@@ -19,7 +19,8 @@
   document.addEventListener("DOMContentLoaded", follow);
   window.addEventListener("hashchange", follow);
   window.addEventListener("beforeprint", function () {
-    document.querySelectorAll(".posedu-fold").forEach(openAround);
+    document.querySelectorAll(".posedu-fold:not(.posedu-check, .posedu-code)")
+      .forEach(openAround);
   });
 })();
 

@@ -6,13 +6,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
     *("navigation.redirects", "reference.catalog", "ledger.proof_ledger"),
-    *("site.keep_index_entries", "exercises.exercise_list", "reference.filters"),
+    *("search.index", "exercises.exercise_list", "reference.filters"),
     *("chapters.folds", "site.home", "chapters.in_code", "site.defer_scripts"),
     *("reference.notation", "navigation.downloads", "exercises.questions"),
     *("navigation.reading_time", "site.third_party_notices", "chapters.sliders"),
     *("ledger.statements", "ledger.status", "site.meta_tags", "reference.timings"),
     *("navigation.chapter_links", "reference.renamed", "site.progress"),
     *("teaching.slides", "teaching.courses", "teaching.projects"),
+    *("reference.compare", "reference.sorting"),
+    *("site.one_stylesheet", "site.plain_tokens", "site.generated_pages"),
+    "site.pdf_links",
 )
 
 

@@ -38,6 +38,7 @@ def build():
     vendor.mathjax()
     vendor.previews()
     vendor.slides()
+    vendor.search()
     notebooks.main()
     if not make_site():
         return False

@@ -1,4 +1,4 @@
-posedu.live("config_reader", ({ find, numbers: { known, examples, headings } }) => {
+posedu.live("config_reader", ({ find, numbers: { known, examples, headings, codes } }) => {
   const text = find("textarea"), select = find("select"), LARGEST = 2 ** 24;
   const short = (x, digits) => Number(x.toPrecision(digits)).toLocaleString(
     "en", { maximumSignificantDigits: 12 });
@@ -9,6 +9,13 @@ posedu.live("config_reader", ({ find, numbers: { known, examples, headings } }) 
     const made = document.createElement(name);
     made.textContent = content;
     return made;
+  };
+  const linked = (remark) => {  // "warning [code]: text", the code as a link to its meaning
+    const [, before, code, after] = remark.match(/^(\w+ \[)([\w-]+)(\].*)$/s);
+    const item = element("li", ""), link = element("a", code);
+    link.href = `${codes}#code-${code}`;
+    item.append(before, link, after);
+    return item;
   };
   const cells = (reading, waves) => {
     const { trained } = reading;
@@ -35,7 +42,7 @@ posedu.live("config_reader", ({ find, numbers: { known, examples, headings } }) 
     const { trained } = reading;
     find("path.length").setAttribute("d", trained ? `M46,${y(trained).toFixed(1)}H386` : "");
     find("tbody tr").replaceChildren(...waves.length ? cells(reading, waves) : []);
-    find("ul").replaceChildren(...reading.remarks.map((remark) => element("li", remark)));
+    find("ul").replaceChildren(...reading.remarks.map(linked));
     find("pre").textContent = reading.frequencies.join("\n");
   };
   const read = () => {

@@ -2,19 +2,21 @@
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from posedu._result_table import Table
 from posedu.book.explorables.frame import Choice, Explorable, Text, explorable
 from posedu.book.figures import INKS
 from posedu.tools.configs import families
 from posedu.tools.configs._rope_parameters import STALE_KEYS
 from posedu.tools.configs.read import read_rope
-from posedu.tools.configs.rotary_config import Reading, RotaryConfig
+from posedu.tools.configs.rotary_config import CODES, Reading, Remark, RotaryConfig
 
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "llama3": (
@@ -95,6 +97,9 @@ HEADINGS = (
     "layout",
 )
 
+CODES_PAGE = "command.html"
+"""Page with the table of ``warning_codes``, beside the page of the config reader."""
+
 FAMILIES = (
     "arcee",
     "cohere",
@@ -135,6 +140,33 @@ def known() -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Codes(Table):
+    """Table of the codes of warnings, whose rows have ids for links."""
+
+    def caption(self) -> str:
+        return "Codes of warnings, and what they mean"
+
+    def words(self) -> frozenset[str]:
+        return frozenset({"meaning"})
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        yield "code", "meaning"
+        yield from CODES.items()
+
+    def _repr_html_(self) -> str:
+        shown = super()._repr_html_()
+        for code in CODES:
+            row = f"<tr><td>{code}</td>"
+            shown = shown.replace(row, f'<tr id="code-{code}"><td>{code}</td>')
+        return shown
+
+
+def warning_codes() -> Table:
+    """Return the table of the codes of warnings, to which the page's warnings link."""
+    return _Codes()
+
+
 def config_page() -> Explorable:
     """Return the explorable that reads a pasted config.json as ``read_rope`` does.
 
@@ -164,7 +196,7 @@ def config_page() -> Explorable:
         else f'<th scope="row">{html.escape(cell)}</th>'
         for n, cell in enumerate(rows(reading)[0])
     )
-    remarks = "".join(f"<li>{html.escape(str(r))}</li>" for r in reading.remarks)
+    remarks = "".join(map(_remark, reading.remarks))
     below = f"""<svg class="plot" viewBox="0 0 400 196" role="img" aria-label="A dot for
  each pair, with the highest frequency on the left; the height is its wavelength. A line
  in the color of the dots is the training length.">
@@ -195,10 +227,18 @@ def config_page() -> Explorable:
             "known": known(),
             "examples": {name: _text(name) for name in EXAMPLES},
             "headings": HEADINGS,
+            "codes": CODES_PAGE,
         },
         below=below,
         script=_file("read_rope.js") + _file("config_reader.js"),
     )
+
+
+def _remark(remark: Remark) -> str:
+    """Return a remark as a list item, with a link from its code to its meaning."""
+    text = html.escape(str(remark))
+    link = f'<a href="{CODES_PAGE}#code-{remark.code}">{remark.code}</a>'
+    return f"<li>{text.replace(f'[{remark.code}]', f'[{link}]', 1)}</li>"
 
 
 def rows(reading: Reading) -> list[list[str]]:

@@ -107,6 +107,22 @@ class Switch:
 
 @check_types
 @dataclass(frozen=True)
+class Group:
+    """Controls that the script shows where one option of a menu is chosen.
+
+    ``option`` is the value of that option.
+    """
+
+    option: str
+    controls: Sequence[Slider | Choice]
+
+    def __str__(self) -> str:
+        controls = "".join(map(str, self.controls))
+        return f'<div data-of="{self.option}" hidden>{controls}</div>'
+
+
+@check_types
+@dataclass(frozen=True)
 class Explorable:
     """An interactive figure with controls, as one self-contained HTML fragment."""
 
@@ -120,7 +136,7 @@ class Explorable:
 def explorable(
     name: str,
     picture: str,
-    controls: Sequence[Slider | Choice | Text | Reveal | Switch],
+    controls: Sequence[Slider | Choice | Text | Reveal | Switch | Group],
     *,
     summary: str,
     caption: str,

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 import time
 
 import numpy as np
@@ -12,6 +13,7 @@ from posedu.book.explorables.config_reader import (
     EXAMPLES,
     FAMILIES,
     HEADINGS,
+    _remark,
     _text,
     config_page,
     dots,
@@ -19,9 +21,11 @@ from posedu.book.explorables.config_reader import (
     rows,
     summary,
     training_line,
+    warning_codes,
 )
 from posedu.tools import ConfigError, read_rope
 from posedu.tools.configs import _rope_parameters, _timm, _transformers
+from posedu.tools.configs.rotary_config import CODES
 from support import ROOT
 from support.explorables import contrast, numbers
 
@@ -499,6 +503,16 @@ def shown(page):
             for name in ("pairs", "unscaled", "length")
         ],
     }
+
+
+def test_a_warning_links_to_the_meaning_of_its_code(open_page):
+    page, reading = open_page(PAGE), read_rope(EXAMPLES["dynamic"][1])
+    page.locator("select").select_option("dynamic")
+    target = page.locator("li a").get_attribute("href")
+    (static,) = (re.search(r'href="(.*?)"', _remark(r))[1] for r in reading.remarks)
+    assert target == static == "command.html#code-stale-keys"
+    shown = warning_codes()._repr_html_()
+    assert re.findall(r'<tr id="code-([\w-]+)"><td>\1</td>', shown) == [*CODES]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -1,18 +1,17 @@
-"""Packages in notebooks for download: small, and complete."""
+"""The package in notebooks for download: small, and complete."""
 
 import base64
 import io
 import lzma
 import zipfile
 
-import nbformat
 import pytest
 
 from posedu.book.exercises import sheets
-from posedu_sphinx.exercises import carried, notebooks
+from posedu_sphinx.exercises import carried
 
-LARGEST = 250_000  # characters of an exercise notebook's set-up cell
-LARGEST_OF_LABS = 280_000  # which import most of the library
+LARGEST = 600_000  # characters of the package, which the site has once
+LARGEST_SHEET = 25_000  # of the exercises of a page, which each notebook has
 
 
 def unpacked(text):
@@ -24,23 +23,27 @@ def unpacked(text):
     return files
 
 
-def test_a_package_has_what_is_imported_and_what_that_imports():
-    code = "%pip list\nfrom posedu.numpy.rotary import pairs\n"
-    files = unpacked(carried.package(carried.needed(code), ""))
+def test_the_package_has_all_that_notebooks_import_and_no_solutions():
+    files = unpacked(carried.package(""))
     assert "posedu/numpy/rotary/rope.py" in files
     assert "posedu/_arguments.py" in files and "jaxtyping/__init__.py" in files
+    assert "posedu/book/explorables/rope.js" in files
     assert any("LICENSE" in name for name in files)
-    assert not any("torch" in name for name in files)
+    assert not any("pyc" in name or "solutions/" in name for name in files)
+    modules = {name.removesuffix(".py").replace("/", ".") for name in files}
+    assert not modules & {*sheets().values()}
 
 
-def test_of_the_figures_only_those_shown_are_carried():
-    code = "from posedu.book.explorables import rope_explorable"
-    files = unpacked(carried.package(carried.needed(code), ""))
-    own = {name for name in files if "explorables" in name}
-    assert "posedu/book/explorables/rope.js" in own
-    assert "posedu/book/explorables/frame.css" in own
-    assert not any("cape" in name for name in own)
-    assert "cape" not in files["posedu/book/explorables/__init__.py"]
+def test_the_package_is_small():
+    assert 100_000 < len(carried.package("")) <= LARGEST
+
+
+@pytest.mark.parametrize("name", sheets())
+def test_a_sheet_of_exercises_is_a_small_part_of_its_own(name):
+    text = carried.sheet(name)
+    assert len(text) <= LARGEST_SHEET
+    (file,) = unpacked(text)
+    assert file.removesuffix(".py").replace("/", ".") == sheets()[name]
 
 
 def test_docstrings_and_comments_are_left_out_and_code_stays():
@@ -50,18 +53,6 @@ def test_docstrings_and_comments_are_left_out_and_code_stays():
     names = {}
     exec(short, names)
     assert names["f"]() == "a"
-
-
-@pytest.mark.parametrize("name", [*sheets(), *("rope-lab", "fox-lab", "gpu-lab")])
-def test_what_a_notebook_carries_is_small(name):
-    is_lab = name.endswith("-lab")
-    name = name.removesuffix("-lab")
-    folder = notebooks.NOTEBOOKS if is_lab else notebooks.EXERCISES
-    own = nbformat.read(folder / f"{name}.ipynb", as_version=4)
-    page = f"notebooks/{'' if is_lab else 'exercises/'}{name}"
-    done = notebooks.self_contained(own, page)
-    (setup,) = (c for c in done.cells if "setup" in c.metadata.get("tags", []))
-    assert 10_000 < len(setup.source) < (LARGEST_OF_LABS if is_lab else LARGEST)
 
 
 def test_annotations_stay_where_something_checks_them():

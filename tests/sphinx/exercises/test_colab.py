@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from posedu.book import provenance
 from posedu_sphinx import ROOT
-from posedu_sphinx.exercises import notebooks
+from posedu_sphinx.exercises import carried, notebooks
 
 # Packages of Colab that posedu or its notebooks need.
 PACKAGES = (
@@ -146,8 +146,20 @@ def test_the_download_runs_from_the_file_alone(bare, tmp_path):
     checks = sum("check(" in c.source for c in notebook.cells if "source" in c)
     assert said(notebook).count("○") >= 6, said(notebook)
     assert checks >= 6
-    carried = files_below(tmp_path / "posedu-carried/rope/posedu")
-    assert {f for f in carried if "__pycache__" not in f} < shipped()
+    unpacked = files_below(tmp_path / "posedu-carried/rope/posedu")
+    assert {f for f in unpacked if "__pycache__" not in f} < shipped()
+
+
+def test_a_notebook_finds_the_package_beside_it_or_asks_for_it(bare, tmp_path):
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
+    light = notebooks.self_contained(source, "notebooks/exercises/rope", package="")
+    assert len(nbformat.writes(light)) < 120_000
+    with pytest.raises(CellExecutionError, match=f"Put {carried.NAME} "):
+        run(nbformat.from_dict(light), bare, tmp_path)
+    (tmp_path / carried.NAME).write_text(carried.package(""))
+    below = tmp_path / "notebooks"
+    below.mkdir()
+    assert said(run(light, bare, below)).count("○") >= 6
 
 
 def test_the_gpu_lab_runs_from_the_file_alone_and_knows_its_commit(bare, tmp_path):

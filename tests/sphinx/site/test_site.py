@@ -24,6 +24,7 @@ from posedu.catalog import ATTENTION, CATALOG, ROPE_SCALINGS, SpecialCase
 from posedu_sphinx import ROOT
 from posedu_sphinx.build import HTML
 from posedu_sphinx.chapters.sliders import Slider, table
+from posedu_sphinx.exercises import carried
 from posedu_sphinx.ledger import statements
 from posedu_sphinx.navigation import contents, downloads, reading_time
 from posedu_sphinx.reference import catalog
@@ -250,30 +251,6 @@ def test_keys_turn_the_slides_or_move_a_slider(address, chromium):
     assert faults == []
 
 
-@pytest.mark.parametrize(
-    ("words", "first"),
-    [
-        ("RoPE", "book/rotary/rope.html"),
-        ("FoX", "book/gated/fox.html"),
-        ("CoPE", "book/gated/cope.html"),
-        ("sinusoidal", "book/absolute/sinusoidal.html"),
-        ("YaRN", "book/reference/glossary.html#term-YaRN"),
-        ("NTK", "book/reference/glossary.html#term-NTK"),
-        ("T5", "book/bias/distance-biases.html"),
-        ("ALiBi", "book/reference/glossary.html#term-ALiBi"),
-    ],
-)
-def test_search_finds_the_place_that_tells_most_first(words, first, address, chromium):
-    tab, faults = open_page(chromium.new_context(), address, f"search.html?q={words}")
-    tab.wait_for_selector("#search-results li a")
-    tab.wait_for_function("document.querySelector('.search-summary').textContent")
-    found = tab.locator("#search-results li a").evaluate_all("e => e.map(a => a.href)")
-    assert found[0].removeprefix(address).startswith(first), found[:5]
-    rooms = ["reference/api" in url for url in found]
-    assert rooms == sorted(rooms), "an entry of the package's reference before others"
-    assert faults == []
-
-
 PREVIEWED = {  # what is linked, and words of its preview
     'a[href="#equation-def-fox"]': "softmax",
     'a[href*="glossary.html#term-forget-gate"]': "a factor|the factor",
@@ -412,6 +389,62 @@ def test_at_a_glance_fits_and_is_narrowed_down_by_keyboard(address, chromium):
     context.close()
 
 
+def compared(tab):
+    """Titles of the two cards that are shown, from left to right."""
+    titles = tab.locator(".posedu-card h2:visible")
+    found = zip(
+        titles.all_inner_texts(),
+        titles.evaluate_all("e => e.map((x) => x.getBoundingClientRect().x)"),
+        strict=True,
+    )
+    return [title for title, _ in sorted(found, key=lambda pair: pair[1])]
+
+
+def test_two_encodings_are_chosen_by_keyboard_and_kept_in_the_address(
+    address, chromium
+):
+    page = "book/reference/compare.html"
+    tab, faults = open_page(chromium.new_context(), address, page)
+    assert compared(tab) == ["RoPE", "ALiBi"]
+    joined = tab.get_by_role("status")
+    assert joined.inner_text().startswith("No theorem of this book joins these two")
+    tab.get_by_label("Second encoding").press("ArrowDown")
+    assert compared(tab) == ["RoPE", CATALOG["kerple-log"].title]
+    assert tab.url.endswith("compare.html?a=rope&b=kerple-log")
+    tab.get_by_label("First encoding").select_option("Sinusoidal")
+    assert compared(tab)[0] == "Sinusoidal"
+    tab.wait_for_selector("#compare-sinusoidal .math mjx-container")
+    tab.go_back()
+    assert compared(tab) == ["RoPE", CATALOG["kerple-log"].title]
+    tab.go_back()
+    assert compared(tab) == ["RoPE", "ALiBi"]
+    assert tab.get_by_label("Second encoding").input_value() == "alibi"
+    load(tab, f"{address}{page}?a=liere&b=rope")
+    assert compared(tab) == ["LieRE", "RoPE"]
+    assert joined.inner_text().startswith("3 theorems lead from LieRE to RoPE")
+    assert joined.get_by_role("link", name="proof").count() == 3
+    tops = tab.locator(".posedu-card[data-side] dt").evaluate_all(
+        "e => e.map((x) => Math.round(x.getBoundingClientRect().y))"
+    )
+    assert tops[: len(tops) // 2] == tops[len(tops) // 2 :], "rows are not level"
+    tab.add_script_tag(path=AXE_SCRIPT)
+    assert tab.evaluate(AXE) == []
+    assert faults == []
+
+
+def test_two_encodings_are_compared_in_a_folder_and_all_without_scripts(chromium):
+    page = (HTML / "book/reference/compare.html").as_uri()
+    tab = chromium.new_context().new_page()
+    tab.goto(f"{page}?a=t5&b=fire")
+    tab.get_by_label("First encoding").select_option("ALiBi")
+    assert compared(tab) == ["ALiBi", "FIRE"]
+    assert tab.url.endswith("?a=alibi&b=fire")
+    tab = chromium.new_context(java_script_enabled=False).new_page()
+    tab.goto(page)
+    assert tab.locator(".posedu-card h2:visible").count() == len(CATALOG)
+    assert not tab.locator(".posedu-choose").is_visible()
+
+
 def test_at_a_glance_on_a_phone_keeps_the_names_and_says_that_it_scrolls(
     address, chromium
 ):
@@ -455,6 +488,29 @@ def test_a_type_of_model_is_looked_up_in_the_census(address, chromium):
     rows.nth(asked - 1).wait_for()
     beyond = "e => Math.max(...e.map((x) => x.scrollWidth - x.clientWidth))"
     assert tab.locator(".cell_output").evaluate_all(beyond) <= 0
+    assert faults == []
+    context.close()
+
+
+def test_models_as_shipped_are_sorted_by_a_column(address, chromium):
+    """By numbers, then by texts, with the keyboard; a second time downwards."""
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    tab, faults = open_page(context, address, "book/practice/as-shipped.html")
+    head = tab.get_by_role("columnheader", name="training length")
+    lengths = tab.locator(".posedu-sortable tbody td:nth-child(3)")
+    head.get_by_role("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    rising = lengths.all_inner_texts()
+    numbers = [int(n.replace(",", "")) for n in rising if n != "–"]
+    assert numbers == sorted(numbers) and len({*numbers}) > 5
+    assert {*rising[len(numbers) :]} == {"–"}
+    head.get_by_role("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert lengths.all_inner_texts() != rising
+    tab.get_by_label("Contains").fill("gpt-oss")
+    rows = tab.locator(".posedu-filtered tbody tr:visible")
+    assert rows.count() == 1
+    assert tab.locator("[aria-sort]").count() == 1
     assert faults == []
     context.close()
 
@@ -542,11 +598,11 @@ def test_every_line_of_a_check_leads_to_how_to_read_it(page):
 
 
 @pytest.mark.parametrize("page", OF_CHAPTERS)
-def test_the_notebook_of_a_page_carries_package_and_page(page):
+def test_the_notebook_of_a_page_is_light_and_carries_the_page(page):
     notebook = nbformat.read(HTML / "_sources" / f"{page}.ipynb", as_version=4)
     nbformat.validate(notebook)
     setup, own = notebook.cells[:2]
-    assert re.search(r'PACKAGE = "[^"]{10000,}"', setup.source)
+    assert 'PACKAGE = ""' in setup.source and len(nbformat.writes(notebook)) <= 150_000
     assert re.search(r'PAGE = "[^"]{1000,}"', own.source)
     assert f'{Path(page).name}.ipynb"' in html(f"{page}.html")
 
@@ -652,7 +708,9 @@ def test_on_paper_the_article_is_alone_and_open(address, chromium):
         ".headerlink",
     ):
         assert not tab.locator(part).first.is_visible(), part
-    assert tab.locator(".posedu-fold pre").first.is_visible()
+    assert tab.locator(".posedu-fold.posedu-check summary").first.is_visible()
+    for part in (".posedu-check pre", ".posedu-code pre", ".solution", ".posedu-how"):
+        assert not tab.locator(part).first.is_visible(), part
     tab.evaluate("() => dispatchEvent(new Event('beforeprint'))")
     assert tab.evaluate("() => document.documentElement.dataset.theme") == "light"
     tab.evaluate("() => dispatchEvent(new Event('afterprint'))")
@@ -751,11 +809,25 @@ def test_no_page_asks_another_site_for_anything(page):
 @pytest.mark.parametrize(
     "document", [d for d in DOCUMENTS if d.startswith("notebooks")]
 )
-def test_the_download_of_a_notebook_carries_the_package(document):
+def test_the_notebook_of_the_site_leaves_the_package_to_the_download(document):
     notebook = nbformat.read(HTML / "_sources" / f"{document}.ipynb", as_version=4)
     nbformat.validate(notebook)
     (setup,) = [c for c in notebook.cells if "setup" in c.metadata.get("tags", [])]
-    assert re.search(r'PACKAGE = "[^"]{10000,}"', setup.source)
+    assert 'PACKAGE = ""' in setup.source and carried.NAME in setup.source
+    assert (HTML / "_sources" / carried.NAME).stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("page", ["book/nope/nope", "notebooks/exercises/rope"])
+def test_the_notebook_that_a_reader_saves_carries_the_package(page, address, chromium):
+    tab, faults = open_page(chromium.new_context(), address, f"{page}.html")
+    with tab.expect_download() as saved:
+        tab.locator('article a[href$=".ipynb"]:visible').first.click()
+    notebook = nbformat.read(saved.value.path(), as_version=4)
+    nbformat.validate(notebook)
+    (setup,) = [c for c in notebook.cells if "setup" in c.metadata.get("tags", [])]
+    assert re.search(r'PACKAGE = "[^"]{100000,}"', setup.source)
+    assert saved.value.suggested_filename == f"{page.rpartition('/')[2]}.ipynb"
+    assert faults == []
 
 
 @pytest.mark.parametrize(
@@ -988,12 +1060,6 @@ def test_every_error_of_the_errata_links_to_a_running_cell():
         for anchor in re.findall(r'id="(err-[\w-]+)"', html(f"{page}.html"))
     }
     assert linked and linked == stated
-
-
-def test_the_search_index_knows_the_names_in_code():
-    index = (HTML / "searchindex.js").read_text(encoding="utf-8")
-    terms = json.loads(index[index.index("(") + 1 : index.rindex(")")])["terms"]
-    assert {"rope", "sinusoid"} <= set(terms)
 
 
 def test_most_claims_are_read_as_they_are_typeset():

@@ -147,15 +147,29 @@ def test_a_shared_page_has_a_picture_and_an_address_where_there_is_one(base, tmp
         assert (tmp_path / "_images" / name).stat().st_size < 200_000
 
 
-def test_a_description_is_prose_without_formulas_and_of_whole_sentences():
+@pytest.mark.parametrize(
+    ("latex", "words"),
+    [
+        (r"\theta_i = b^{-2i/d}", "θ_i = b^-2i/d"),
+        (r"q_i^\top k_j \le \operatorname{max}", "q_i^T k_j ≤ max"),
+        (r"\Omega \cdot \mathbb{R}", "Ω · R"),
+    ],
+)
+def test_a_formula_is_a_line_of_text(latex, words):
+    assert " ".join(meta_tags.latex_as_text(latex).split()) == words
+
+
+def test_a_description_is_prose_and_of_whole_sentences():
     formula = nodes.paragraph("", "", nodes.Text("Let "), nodes.math("", "x"))
     note = nodes.note("", nodes.paragraph("", "A note."))
     item = nodes.bullet_list("", nodes.list_item("", nodes.paragraph("", "An item.")))
     cell = nodes.container("", nodes.paragraph("", "Output."), nb_element="cell_code")
     prose = nodes.container("", nodes.paragraph("", "This\n is  it."))
-    doctree = page_of(formula, note, item, cell, prose)
+    time = nodes.paragraph("", "Reading time: 5 min.", classes=["posedu-time"])
+    doctree = page_of(time, note, item, cell, prose, formula)
     assert meta_tags.description(doctree) == "This is it."
-    assert meta_tags.description(page_of(formula)) == ""
+    assert meta_tags.description(page_of(time, formula)) == "Let x"
+    assert meta_tags.description(page_of(time, note)) == ""
     assert meta_tags.shortened("One two. " * 40) == ("One two. " * 22).strip()
     assert meta_tags.shortened("word " * 60).endswith("word…")
     assert len(meta_tags.shortened("word " * 60)) <= meta_tags.LONGEST
@@ -238,7 +252,7 @@ def test_every_script_and_font_that_is_served_has_its_notice():
             for work in third_party_notices.WORKS
             if third_party_notices.files_of(work, [name])
         ]
-        assert len(works) + (name in third_party_notices.OURS) == 1, (name, works)
+        assert len(works) + third_party_notices.is_ours(name) == 1, (name, works)
         for work in works:
             assert f"\n{work.name} ({work.license})" in told
     assert told.count("Permission is hereby granted") >= 5

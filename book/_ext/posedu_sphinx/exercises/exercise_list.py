@@ -299,13 +299,14 @@ def effort(exercise):
 class ExerciseList(SphinxDirective):
     """Directive ``{exercise-list} chapter``: statements, folded hints and solutions.
 
-    All exercises of the chapter are listed.
+    All exercises of the chapter are listed, without solutions if the option
+    ``posedu_solutions`` of ``_config.yml`` is false.
     """
 
     required_arguments = 1
 
     def run(self):
-        """Return a box for each exercise and a folded box for its solution."""
+        """Return a box for each exercise and perhaps a folded box for its solution."""
         source = Source(self.arguments[0])
         self.env.note_dependency(
             sys.modules[exercises.sheets()[self.arguments[0]]].__file__
@@ -318,21 +319,21 @@ class ExerciseList(SphinxDirective):
             if exercise.repair:
                 shown = [*shown, source.start(exercise)]
             code = source.signature(name), shown, given, source.code(name)
-            boxes += parse(self, markdown(exercise, *code))
+            text = markdown(exercise, *code, self.config.posedu_solutions)
+            boxes += parse(self, text)
         return boxes
 
 
-def markdown(exercise, signature, shown, given, solution):
-    """Return an exercise's statement, hint, solution and explanation as MyST.
+def markdown(exercise, signature, shown, given, solution, with_solution):
+    """Return an exercise's statement and hint as MyST, then solution and explanation.
 
     ``signature`` is the solution's name and parameters, ``solution`` its source code;
     ``given`` has sources of the helpers that the exercise provides, ``shown`` those of
-    functions that the exercise is about. The exercise has
-    the same name on the page as in the notebooks.
+    functions that the exercise is about. Solution and explanation are left out unless
+    ``with_solution``. The exercise has the same name on the page as in the notebooks.
     """
     listing = "\n".join(("", "```python", "\n\n\n".join(shown), "```", ""))
-    code = "\n\n\n".join([*given, solution])
-    return f"""
+    statement = f"""
 `````{{exercise}} {exercise.name} · {exercise.title}
 :label: {exercise.name}
 :nonumber:
@@ -345,7 +346,11 @@ def markdown(exercise, signature, shown, given, solution):
 {exercise.hint.strip()}
 ````
 `````
-
+"""
+    if not with_solution:
+        return statement
+    code = "\n\n\n".join([*given, solution])
+    return f"""{statement}
 `````{{solution}} {exercise.name}
 :class: dropdown
 
@@ -365,5 +370,6 @@ def _asked(exercise):
 
 
 def setup(app):
-    """Register the ``exercise-list`` directive."""
+    """Register the ``exercise-list`` directive and its option."""
+    app.add_config_value("posedu_solutions", True, "env", [bool])
     app.add_directive("exercise-list", ExerciseList)

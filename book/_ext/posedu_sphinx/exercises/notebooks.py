@@ -59,6 +59,10 @@ import io
 import lzma
 import sys
 import zipfile
+from pathlib import Path
+
+PACKAGE = "{package}"
+EXERCISES = "{sheet}"
 
 
 def unpack(text, folder):
@@ -66,10 +70,22 @@ def unpack(text, folder):
     zipfile.ZipFile(io.BytesIO(data)).extractall(folder)
 
 
-PACKAGE = "{package}"
+def package_beside():
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "{name}").exists():
+            return (folder / "{name}").read_text()
+    raise RuntimeError(
+        "posedu is not installed, and this copy of the "
+        "notebook does not carry it. Put {name} "
+        "beside the notebook: the book's website has it, "
+        "in the folder _sources."
+    )
+
 
 if importlib.util.find_spec("posedu") is None:
-    for part in PACKAGE.split():
+    text = f"{{PACKAGE or package_beside()}} {{EXERCISES}}"
+    for part in text.split():
         unpack(part, "{folder}")
     sys.path.append("{folder}")"""
 
@@ -145,13 +161,14 @@ def execute(path):
     nbformat.write(notebook, path)
 
 
-def self_contained(notebook, page):
+def self_contained(notebook, page, package=None):
     """Return a copy of the notebook of a page that needs no other file.
 
     If the repository has an address, the set-up cell installs posedu from it; else it
-    carries what the notebook needs of posedu. Links lead to the published pages if
-    there is an address; else they are replaced by their text. ``page`` is the page's
-    name.
+    carries posedu, or the text ``package`` in its place: with "" the cell reads the
+    file :data:`posedu_sphinx.exercises.carried.NAME` beside the notebook. Links lead
+    to the published pages if there is an address; else they are replaced by their
+    text. ``page`` is the page's name.
     """
     notebook = nbformat.from_dict(notebook)
     site, name = published(address()), page.rpartition("/")[2]
@@ -159,13 +176,15 @@ def self_contained(notebook, page):
         if cell.cell_type == "markdown":
             cell.source = placed(cell.source, page, site)
     if not address():
-        code = _code(notebook.cells)
-        also = {sheets()[name]} if f'check("{name}-' in code else set()
-        package = carried.package(carried.needed(code, also), address())
-        folder = f"posedu-carried/{name}"
+        is_checked = f'check("{name}-' in _code(notebook.cells)
+        own = CARRIED.format(
+            package=carried.package(address()) if package is None else package,
+            sheet=carried.sheet(name if is_checked else ""),
+            folder=f"posedu-carried/{name}",
+            name=carried.NAME,
+        )
         for cell in notebook.cells:
             if "setup" in cell.metadata.get("tags", []):
-                own = CARRIED.format(package=package, folder=folder)
                 cell.source = setup_cell("", own).source
     return notebook
 
@@ -175,10 +194,11 @@ def _code(cells):
     return "\n".join(cell.source for cell in own if cell.cell_type == "code")
 
 
-def from_page(path, cells):
+def from_page(path, cells, package=None):
     """Return a chapter's page as a notebook that carries posedu and the page's source.
 
-    ``path`` is the page's file, ``cells`` are its cells. Both posedu and the page (with
+    ``path`` is the page's file, ``cells`` are its cells; ``package`` is as in
+    :func:`self_contained`. Both posedu and the page (with
     the data files that it reads) are in the notebook's first two cells, as text.
     Directives become their titles and contents, since Jupyter does not know them.
     """
@@ -196,7 +216,7 @@ def from_page(path, cells):
             notebook.cells.append(new_code_cell(cell.source))
     for number, cell in enumerate(notebook.cells):
         cell.id = f"{path.stem}-{number}"
-    return self_contained(notebook, name.with_suffix("").as_posix())
+    return self_contained(notebook, name.with_suffix("").as_posix(), package)
 
 
 def _data(cells):

@@ -37,6 +37,22 @@ def documents(root=ROOT):
     return list(contents(root))
 
 
+def parts(root=ROOT):
+    """Return the page names of each part of the book, by the part's caption.
+
+    ``root`` is the repository's folder, which has the table of contents.
+    """
+    site = contents(root)
+    return {part.caption: [*_below(site, part)] for part in site.root.subtrees}
+
+
+def _below(site, part):
+    for page in part.items:
+        yield page
+        for inner in site[page].subtrees:
+            yield from _below(site, inner)
+
+
 def is_of_a_chapter(name):
     """Return whether a page is a chapter, or below a chapter in the contents.
 

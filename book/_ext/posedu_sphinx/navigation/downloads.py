@@ -6,7 +6,8 @@ import nbformat
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from posedu_sphinx.exercises.notebooks import from_page, self_contained
+from posedu_sphinx.exercises import carried
+from posedu_sphinx.exercises.notebooks import address, from_page, self_contained
 from posedu_sphinx.markup import external
 from posedu_sphinx.navigation.contents import is_of_a_chapter
 from posedu_sphinx.site.execute import pages, read
@@ -70,10 +71,12 @@ def add_buttons(app, pagename, templatename, context, doctree):
 
 
 def write_notebooks(app, exception):
-    """Write notebooks that carry the package into the built site, for download.
+    """Write notebooks for download, and the package that they need, into the site.
 
     The notebooks are the labs (to experiment in), the exercises, and the pages of
-    chapters. Nothing is written after a failed build (``exception``).
+    chapters. ``download.js`` puts the package into a notebook that a reader downloads;
+    without the script the notebook finds it as a file beside itself. Nothing is
+    written after a failed build (``exception``).
     """
     if exception is not None or app.builder.format != "html":
         return
@@ -81,11 +84,13 @@ def write_notebooks(app, exception):
     for path in (sources / "notebooks").rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         page = path.relative_to(sources).with_suffix("").as_posix()
-        nbformat.write(self_contained(notebook, page), path)
+        nbformat.write(self_contained(notebook, page, package=""), path)
     for name, path in pages(Path(app.srcdir)):
         if is_of_a_chapter(name):
-            notebook = from_page(path, read(path).cells)
+            notebook = from_page(path, read(path).cells, package="")
             nbformat.write(notebook, sources / f"{name}.ipynb")
+    if not address():
+        (sources / carried.NAME).write_text(carried.package(""), encoding="utf-8")
 
 
 def setup(app):

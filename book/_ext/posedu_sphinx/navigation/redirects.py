@@ -11,6 +11,10 @@ import yaml
 from sphinx.errors import ExtensionError
 from sphinx.util.osutil import relative_uri
 
+from posedu_sphinx.navigation.contents import parts
+from posedu_sphinx.site import meta_tags
+
+ROOT_PAGE = "index"  # what a host shows for the site's address
 DESCRIPTION = re.compile(r'<meta name="description" content="(.*?)" />', re.DOTALL)
 NOT_FOUND = """
 <h1>There is no page here</h1>
@@ -42,28 +46,37 @@ def moved_pages(root):
 
 
 def extra_pages(app):
-    """Yield a redirect page for each old page name, and the 404 page.
+    """Yield a redirect page for the site's address and each old page, and the 404 page.
 
     A page is a tuple for Sphinx: name, values for the template, template. An entry of
     ``book/moved.yml`` whose old page exists or whose new one does not is an error.
     """
+    yield _redirect(app, ROOT_PAGE, app.config.root_doc)
     for old, new in moved_pages(app.srcdir).items():
         if new not in app.env.found_docs or old in app.env.found_docs:
             raise ExtensionError(
                 f"book/moved.yml must map a page that no longer exists to one that "
                 f"does, got {old}: {new}"
             )
-        target = relative_uri(f"{old}.html", f"{new}.html")
-        base = app.config.html_baseurl
-        canonical = posixpath.join(base, f"{new}.html") if base else target
-        title = app.env.titles[new].astext()
-        words = {"title": title, "target": target, "canonical": canonical}
-        yield old, words, "moved.html"
+        yield _redirect(app, old, new)
     path = posixpath.join(urlsplit(app.config.html_baseurl).path, "404.html")
     base_tag = ROOT_BASE.format(path=json.dumps(posixpath.join("/", path)))
     body = NOT_FOUND.format(home=app.config.root_doc)
     words = {"title": "No page here", "body": body, "metatags": base_tag}
     yield "404", words, "page.html"
+
+
+def _redirect(app, old, new):
+    """Return the page, a tuple for Sphinx, that leads from an old name to a new one."""
+    target = relative_uri(f"{old}.html", f"{new}.html")
+    base = app.config.html_baseurl
+    words = {
+        "title": app.env.titles[new].astext(),
+        "summary": meta_tags.description(app.env.get_doctree(new)),
+        "target": target,
+        "canonical": posixpath.join(base, f"{new}.html") if base else target,
+    }
+    return old, words, "moved.html"
 
 
 def sitemap(base, pages):
@@ -82,7 +95,6 @@ def llms_text(app):
 
     A part is one of the parts of the book's table of contents, with its caption.
     """
-    site = app.config.external_site_map
     home = app.config.root_doc
     lines = [
         f"# posedu: {app.env.titles[home].astext()}",
@@ -90,21 +102,14 @@ def llms_text(app):
         f"> {_description(app, home)}",
     ]
     lines += ["", "The Markdown of `book/….html` is `_sources/book/….md`.", ""]
-    for part in site.root.subtrees:
-        lines += [f"## {part.caption}", ""]
-        for page in _below(site, part):
+    for caption, pages in parts(Path(app.srcdir)).items():
+        lines += [f"## {caption}", ""]
+        for page in pages:
             link = f"- [{app.env.titles[page].astext()}]({page}.html)"
             words = _description(app, page)
             lines.append(f"{link}: {words}" if words else link)
         lines.append("")
     return "\n".join(lines)
-
-
-def _below(site, part):
-    for page in part.items:
-        yield page
-        for inner in site[page].subtrees:
-            yield from _below(site, inner)
 
 
 def _description(app, page):

@@ -118,12 +118,22 @@ def _row(app, docname, encoding):
         [nodes.Text(f"{encoding.year} "), external(encoding.source, name)],
         ", ".join(encoding.hooks),
         "yes" if encoding.learned else "no",
-        encoding.parameters.replace("**2", "²").replace("*", "·").replace("-", "−"),
+        parameter_formula(encoding),
         encoding.relative,
         encoding.bounded,
         encoding.cost,
-        ", ".join(encoding.adopters) or "none known to us",
+        adopters_of(encoding),
     ]
+
+
+def parameter_formula(encoding):
+    """Return the formula for a layer's trained parameters, with signs for readers."""
+    return encoding.parameters.replace("**2", "²").replace("*", "·").replace("-", "−")
+
+
+def adopters_of(encoding):
+    """Return the models and programs that use an encoding, as text."""
+    return ", ".join(encoding.adopters) or "none known to us"
 
 
 def _to_chapter(app, docname, encoding):
@@ -131,7 +141,7 @@ def _to_chapter(app, docname, encoding):
 
     The link is from the page ``docname``; ``encoding`` is the catalog record.
     """
-    address = _address(app, docname, encoding.name)
+    address = page_address(app, docname, encoding.name)
     if not address:
         return encoding.title
     return nodes.reference("", encoding.title, refuri=address, internal=True)
@@ -145,11 +155,12 @@ def _cases():
     return [(e, case) for e in CATALOG.values() for case in e.special_cases]
 
 
-def _title(name):
+def title_of(name):
+    """Return an encoding's title; for ``ATTENTION``, no encoding, a title as well."""
     return "No encoding" if name == ATTENTION else CATALOG[name].title
 
 
-def _address(app, docname, name):
+def page_address(app, docname, name):
     """Return the URL of the page or formula that treats an encoding; empty if none.
 
     ``name`` is the encoding's name, or ``ATTENTION`` for attention without an encoding;
@@ -162,10 +173,10 @@ def _address(app, docname, name):
     encoding = CATALOG[name]
     if encoding.page:
         return app.builder.get_relative_uri(docname, encoding.page)
-    return _equation(app, docname, encoding.treated) if encoding.treated else ""
+    return equation_address(app, docname, encoding.treated) if encoding.treated else ""
 
 
-def _equation(app, docname, label):
+def equation_address(app, docname, label):
     """Return the address of a labeled equation, relative to the page ``docname``."""
     page, _ = app.env.get_domain("math").equations[label]
     return f"{app.builder.get_relative_uri(docname, page)}#equation-{label}"
@@ -215,7 +226,7 @@ def _entry(app, docname, name, brief):
     special case is another encoding that this one becomes under a condition; ``brief``
     leaves out the conditions.
     """
-    address, title = _address(app, docname, name), html.escape(_title(name))
+    address, title = page_address(app, docname, name), html.escape(title_of(name))
     link = f'<a class="posedu-stop" href="{address}">{title}</a>'
     parts = [link if address else title]
     if name == ATTENTION:
@@ -223,7 +234,8 @@ def _entry(app, docname, name, brief):
     encoding = CATALOG[name]
     if brief:
         becomes = ", ".join(
-            f"{CASES[case.kind][1]}{_title(case.of)}" for case in encoding.special_cases
+            f"{CASES[case.kind][1]}{title_of(case.of)}"
+            for case in encoding.special_cases
         )
         if becomes:
             parts.append(f'<span class="posedu-to">→ {html.escape(becomes)}</span>')
@@ -242,9 +254,10 @@ def _case(app, docname, title, case):
     A special case (``case``) is another encoding that the one titled ``title`` becomes.
     ``docname`` is the name of the page with the link.
     """
-    becomes, manner = html.escape(_title(case.of)), CASES[case.kind][1]
+    becomes, manner = html.escape(title_of(case.of)), CASES[case.kind][1]
+    proof = equation_address(app, docname, case.proof)
     return (
-        f'→ {manner}<a href="{_equation(app, docname, case.proof)}" aria-label="Proof '
+        f'→ {manner}<a href="{proof}" aria-label="Proof '
         f'that {title} becomes {manner}{becomes}">{becomes}</a> where '
         f"{html.escape(case.when)}"
     )

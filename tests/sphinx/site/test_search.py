@@ -1,0 +1,300 @@
+"""The search of the built site: its answers, its index and its dialog, in Chromium."""
+
+import functools
+import http.server
+import json
+import re
+import threading
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import lxml.html
+import pytest
+from sphinx.errors import ExtensionError
+
+from posedu_sphinx import ROOT
+from posedu_sphinx.build import HTML
+from posedu_sphinx.navigation import contents
+from posedu_sphinx.search import aliases, entries, index, plain_text
+from posedu_sphinx.site.vendor import AXE_SCRIPT
+
+SITE = [
+    pytest.mark.site,
+    pytest.mark.skipif(not HTML.exists(), reason="no built site: run `make book`"),
+]
+QUERIES = tomllib.loads(
+    Path(__file__).with_name("queries.toml").read_text(encoding="utf-8")
+)["query"]
+STATIC = HTML / "_static"
+BEFORE_FIRST_ANSWER = (
+    *("search.js", "minisearch/minisearch.js", "search/titles.js"),
+    *("search/ranking.js", "search/panel.js", "search/search.css"),
+)
+OPTIONS = "form.bd-search ~ .posedu-search [role=option]"
+ALL_READ = "() => typeof poseduSearch == 'object' && poseduSearch.isComplete()"
+AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+  .filter(v => ["serious", "critical"].includes(v.impact))
+  .map(v => [v.id, v.nodes[0].html])"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address():
+    handler = functools.partial(Quiet, directory=str(HTML))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def searcher(address, browser):
+    """The page of the search, after it has read all texts."""
+    tab = browser.new_context().new_page()
+    tab.goto(f"{address}search.html")
+    tab.wait_for_function(ALL_READ)
+    yield tab
+    tab.context.close()
+
+
+def answer(tab, query):
+    """The pages that a query leads to, best first."""
+    tab.locator(".posedu-search-page input").fill(query)
+    links = tab.locator(OPTIONS).evaluate_all("e => e.map(a => a.getAttribute('href'))")
+    return [re.sub(r"^[./]*|\.html.*$", "", link) for link in links]
+
+
+@pytest.fixture(scope="module")
+def ranks(searcher):
+    """Of each query of the table, the place of its page; None if it is not listed."""
+    found = {}
+    for query in QUERIES:
+        pages = answer(searcher, query["text"])
+        right = {query["page"], *query.get("also", ())}
+        places = [place for place, page in enumerate(pages) if page in right]
+        found[query["text"]] = min(places, default=None)
+    return found
+
+
+class TestTable:
+    """Queries of readers, each with the page that answers it."""
+
+    pytestmark = SITE
+
+    def test_it_has_200_queries_of_pages_that_exist(self):
+        texts = [query["text"].lower() for query in QUERIES]
+        assert len({*texts}) == len(texts) >= 200
+        pages = {*contents.documents()}
+        for query in QUERIES:
+            assert {query["page"], *query.get("also", ())} <= pages, query["text"]
+
+    def test_no_query_is_an_alias_as_it_stands_unless_it_is_a_name(self):
+        names = {n.lower() for listed in aliases.of_file().values() for n in listed}
+        whole = [q["text"] for q in QUERIES if q["kind"] == "question"]
+        assert [text for text in whole if text.lower() in names] == []
+
+    @pytest.mark.parametrize(("places", "share"), [(1, 0.85), (3, 0.97)])
+    def test_the_right_page_is_among_the_first(self, places, share, ranks):
+        missed = {
+            text: rank for text, rank in ranks.items() if rank is None or rank >= places
+        }
+        kinds = Counter(q["kind"] for q in QUERIES if q["text"] in missed)
+        assert len(missed) <= (1 - share) * len(ranks), (kinds, missed)
+
+    def test_no_answer_is_empty(self, searcher):
+        empty = [q["text"] for q in QUERIES if not answer(searcher, q["text"])]
+        assert empty == []
+
+
+class TestDialog:
+    """The theme's search dialog, and the page of the search."""
+
+    pytestmark = SITE
+
+    @pytest.fixture
+    def tab(self, address, browser):
+        context = browser.new_context()
+        tab = context.new_page()
+        tab.goto(f"{address}book/gated/fox.html")
+        yield tab
+        context.close()
+
+    @pytest.fixture
+    def folder_tab(self, browser):
+        context = browser.new_context()
+        yield context.new_page()
+        context.close()
+
+    @pytest.mark.parametrize("keys", ["Control+k", "/"])
+    def test_the_keyboard_alone_opens_it_chooses_and_follows_a_link(self, keys, tab):
+        tab.keyboard.press(keys)
+        tab.keyboard.type("stick-breaking")
+        option = tab.locator(OPTIONS).first
+        option.wait_for()
+        field = tab.locator("#search-input")
+        assert field.get_attribute("aria-expanded") == "true"
+        tab.keyboard.press("ArrowDown")
+        chosen = field.get_attribute("aria-activedescendant")
+        assert chosen == option.get_attribute("id")
+        assert option.get_attribute("aria-selected") == "true"
+        tab.keyboard.press("ArrowUp")
+        tab.keyboard.press("ArrowDown")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url("**/book/stickbreaking/stickbreaking.html*")
+
+    def test_escape_closes_it(self, tab):
+        tab.keyboard.press("Control+k")
+        tab.keyboard.type("rope")
+        tab.locator(OPTIONS).first.wait_for()
+        tab.keyboard.press("Escape")
+        tab.locator(OPTIONS).first.wait_for(state="hidden")
+
+    def test_enter_without_a_choice_opens_the_page_of_the_search(self, tab):
+        tab.keyboard.press("Control+k")
+        tab.keyboard.type("rope")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url("**/search.html?q=rope")
+        tab.locator(OPTIONS).first.wait_for()
+
+    def test_nothing_is_loaded_before_a_field_is_used(self, tab):
+        assert not tab.evaluate("() => 'poseduSearchTitles' in self")
+        tab.keyboard.press("Control+k")
+        tab.wait_for_function("() => 'poseduSearchTitles' in self")
+
+    def test_the_sentence_that_matched_marks_the_words(self, searcher):
+        answer(searcher, "forget gate softmax")
+        option = searcher.locator(OPTIONS).first
+        words = " ".join(option.locator("mark").all_inner_texts()).lower()
+        assert "forget" in words and "gate" in words
+        assert "\\" not in option.inner_text()
+
+    def test_a_query_without_a_match_says_so_and_lists_near_titles(self, searcher):
+        assert answer(searcher, "qqqqzzzzxy")
+        status = searcher.locator(".posedu-search-page .posedu-status")
+        assert status.inner_text().startswith("Nothing found for “qqqqzzzzxy”.")
+        assert status.get_attribute("role") == "status"
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    @pytest.mark.parametrize("width", [1280, 390, 320])
+    def test_it_is_accessible_and_fits(self, width, theme, tab):
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.emulate_media(color_scheme=theme)
+        tab.keyboard.press("Control+k")
+        tab.keyboard.type("relative_attention_num_buckets")
+        tab.locator(OPTIONS).first.wait_for()
+        tab.keyboard.press("ArrowDown")
+        overflow = "() => document.documentElement.scrollWidth - innerWidth"
+        assert tab.evaluate(overflow) <= 0
+        tab.add_script_tag(path=AXE_SCRIPT)
+        assert tab.evaluate(AXE) == []
+
+    def test_it_works_from_a_folder(self, folder_tab):
+        folder_tab.goto(f"{(HTML / 'search.html').as_uri()}?q=yarn")
+        first = folder_tab.locator(OPTIONS).first
+        first.wait_for()
+        assert "context-extension" in first.get_attribute("href")
+
+    def test_an_answer_takes_100_ms_on_a_slow_machine(self, searcher):
+        session = searcher.context.new_cdp_session(searcher)
+        session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+        times = searcher.evaluate(
+            """queries => {
+              const field = document.querySelector(".posedu-search-page input");
+              return queries.map(query => {
+                const start = performance.now();
+                field.value = query;
+                field.dispatchEvent(new Event("input"));
+                return performance.now() - start;
+              });
+            }""",
+            [query["text"] for query in QUERIES],
+        )
+        session.send("Emulation.setCPUThrottlingRate", {"rate": 1})
+        assert sorted(times)[int(0.95 * len(times))] <= 100
+
+
+class TestFiles:
+    """What the search loads."""
+
+    pytestmark = SITE
+
+    def test_300_kB_are_loaded_before_the_first_answer(self):
+        sizes = {name: (STATIC / name).stat().st_size for name in BEFORE_FIRST_ANSWER}
+        assert sum(sizes.values()) <= 300_000, sizes
+
+    def test_sphinx_s_own_index_is_not_served(self):
+        for name in ("searchindex.js", "_static/searchtools.js"):
+            assert not (HTML / name).exists()
+
+    def test_every_entry_leads_to_a_place(self):
+        text = (STATIC / "search" / "titles.js").read_text(encoding="utf-8")
+        pages = json.loads(text.partition(" = ")[2].rstrip(";\n"))["pages"]
+        assert [page[0] for page in pages] == contents.documents()
+        for page, _, _, *kinds in pages:
+            ids = {*re.findall(r'\bid="([^"]+)"', (HTML / f"{page}.html").read_text())}
+            for kind, listed in zip(index.KINDS, kinds, strict=True):
+                for number, (title, *rest) in enumerate(listed):
+                    derived = title if kind == "api" else index.slug(title)
+                    anchor = rest[0] if rest else derived
+                    is_page = kind == "section" and number == 0
+                    assert is_page or anchor in ids, (page, title)
+
+
+PAGE = """<article class="bd-article"><section id="t"><h1>1. Title<a class="headerlink"
+ href="#t">#</a></h1><p>First sentence.
+Second, with <span class="math">\\(\\theta_p^2\\)</span>.</p><pre>code</pre>
+<section id="part"><h2>Part</h2><div class="math" id="equation-e">x</div>
+<table><tbody><tr><td><p>a</p></td><td><p>b</p></td></tr></tbody></table>
+<div class="proof theorem admonition" id="thm"><p class="admonition-title">
+<span class="caption-number">Theorem 1.1 </span> (Name)</p><section><p>Claim.</p>
+</section></div></section></section></article>"""
+
+
+class TestEntries:
+    def found(self):
+        return entries.entries(lxml.html.fromstring(PAGE))
+
+    def test_sections_and_statements_have_entries(self):
+        listed, _ = self.found()
+        assert [(e.kind, e.anchor, e.title) for e in listed] == [
+            ("section", "", "Title"),
+            ("section", "part", "Part"),
+            ("statement", "thm", "Theorem 1.1: Name"),
+        ]
+
+    def test_text_is_a_sentence_a_line_without_code(self):
+        listed, _ = self.found()
+        assert listed[0].lines == ["First sentence.", "Second, with θ_p^2."]
+        assert listed[1].lines[0] == "a · b" and listed[2].lines == ["Claim."]
+
+    def test_an_id_is_in_its_innermost_section(self):
+        listed, section_of = self.found()
+        assert section_of["equation-e"] is listed[1] and section_of["t"] is listed[0]
+
+    def test_tex_becomes_text(self):
+        assert plain_text.without_tex(r"\(\frac{a}{b} \le \mathrm{x}\)") == "a/b ≤ x"
+
+
+class TestAliases:
+    @pytest.mark.parametrize("text", ["p: [a, A]", "p: [1]"])
+    def test_aliases_are_different_texts(self, text, tmp_path):
+        (tmp_path / "book").mkdir()
+        (tmp_path / aliases.FILE).write_text(text)
+        with pytest.raises(ExtensionError, match="must be different texts"):
+            aliases.of_file(tmp_path)
+
+    def test_every_page_that_is_no_notebook_has_some(self):
+        pages = {p for p in contents.documents() if p.startswith("book/")}
+        named = {place.partition("#")[0] for place in aliases.of_file(ROOT)}
+        assert pages - named - {*aliases.of_catalog(ROOT)} == set()
+        assert named <= {*contents.documents()}
+
+    def test_an_alias_of_no_page_is_refused(self, monkeypatch):
+        monkeypatch.setattr(aliases, "of_file", lambda: {"book/none": ["a"]})
+        with pytest.raises(ExtensionError, match="book/none has aliases"):
+            index.add_aliases({}, {})
