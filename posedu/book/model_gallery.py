@@ -303,7 +303,9 @@ def overview(models: Sequence[Model], *, caption: str) -> Table:
             model.origin,
             f"{model.trained:,}" if model.trained else "–",
             _each(f"{rope.base:,.10g}" for rope in ropes),
-            _each(rope.method for rope in ropes) if ropes else model.reading.order,
+            _each(rope.method for rope in ropes)
+            if ropes
+            else _each(each.kind for each in model.reading.encodings),
             _each(f"{_rotated(rope)} of {rope.head_dim}" for rope in ropes),
             _each(f"{(turn >= 1).sum()} of {len(turn)}" for turn in turns),
             _each(f"{rope.attention_factor:.4g}" for rope in ropes),
@@ -312,7 +314,8 @@ def overview(models: Sequence[Model], *, caption: str) -> Table:
         )
         for column, cell in zip(columns.values(), cells, strict=True):
             column.append(cell)
-    return table(columns, caption=caption, words=("model", "method", "layers"))
+    words = ("base", "rotated features", "full turn", "layers")
+    return table(columns, caption=caption, words=words)
 
 
 def _rotated(rope: RotaryConfig) -> int:

@@ -13,14 +13,13 @@ const poseduRanking = (() => {
   const SUFFIX = RegExp("(?:i[sz]ations?|ations?|i[sz]ing|i[sz]e[drs]?|ating|ate[ds]?|" +
     "ators?|ings?|ions?|ed|ers?|est|al|ally|ly|ments?|ness|e|y)$");
 
-  // Weights of what a query matches. They were chosen with the queries of
-  // tests/sphinx/site/queries.toml.
-  const PAGE_NAME = 3.5, SECTION_NAME = 1.2, TEXT = 0.65, EXACT = 1.6;
-  const PREFIX = 0.5, FUZZY = 0.45, PART = 0.4, SYNONYM = 0.6;
-  const FURTHER = 0.15;  // of a page's second and third section, added to its best
-  const WHOLE_PAGE = 0.5, ONE_PLACE = 0.7;  // powers of the share of the query matched
-  const WHOLE_NAME = 0.6;  // power of the share of a name matched
-  const BM25 = { k: 1.2, b: 0.8, d: 0.3 };
+  // Weights of what a query matches. They were fitted to every second query of
+  // tests/sphinx/site/queries.toml and judged by the others.
+  const PAGE_NAME = 3.5, SECTION_NAME = 1.2, TEXT = 0.45;
+  const PREFIX = 0.35, FUZZY = 0.3, PART = 0.4, SYNONYM = 0.3;
+  const FURTHER = 0.2;  // of a page's second and third section, added to its best
+  const WHOLE_PAGE = 0.25, ONE_PLACE = 0.7;  // powers of the share of the query matched
+  const BM25 = { k: 2.3, b: 1, d: 0.3 };
 
   // Words for the same thing, as stems.
   const SYNONYMS = new Map(Object.entries({
@@ -31,6 +30,8 @@ const poseduRanking = (() => {
   }).map(([word, other]) => [stem(word), stem(other)]));
   const AFTER_PAGES = 3;  // terms, theorems, exercises, names of the API
   const PAGES = 12, ALIKE = 5;
+  const CANDIDATES = 400;  // of names and of texts, the best by MiniSearch's own score
+  const COMMON = 50;  // names and texts; a word of more stands for itself alone
 
   // The stem of a word: without the endings of plural, verb, noun and adverb.
   function stem(word) {
@@ -176,11 +177,12 @@ const poseduRanking = (() => {
       return engine.search(found.join(" "), {
         tokenize: text => text.split(" "),
         boostTerm: term => boosts.get(term),
-        prefix: term => term.length > 2 && (term === last || !this.counts.has(term)),
+        prefix: term => term.length > 2 &&
+          (this.counts.get(term) ?? 0) < (term === last ? COMMON : 1),
         fuzzy: term => term.length > 3 && !this.counts.has(term) && 1,
         weights: { prefix: PREFIX, fuzzy: FUZZY },
         bm25: BM25,
-      });
+      }).slice(0, CANDIDATES);
     }
 
     // How well names answer, by the number of their place.
@@ -188,11 +190,10 @@ const poseduRanking = (() => {
       const best = new Map();
       for (const { id, score, queryTerms, terms } of this.search(this.names, asked)) {
         const number = this.named[id];
-        const exact = this.keys[id] === askedKey ? EXACT : 1;
-        const share = Math.min(1, queryTerms.length / this.sizes[id]) ** WHOLE_NAME;
-        const value = score * coverage(asked, new Set(queryTerms)) * share * exact;
+        const share = Math.min(1, queryTerms.length / this.sizes[id]);
+        const value = score * coverage(asked, queryTerms) * share;
         if (value > (best.get(number)?.value ?? 0))
-          best.set(number, { value, queryTerms, terms, exact: exact > 1 });
+          best.set(number, { value, queryTerms, terms, exact: this.keys[id] === askedKey });
       }
       return best;
     }
@@ -215,7 +216,7 @@ const poseduRanking = (() => {
         else pages.set(place.page, [hit]);
       }
       const found = best([...pages.values()].map(own => this.together(own, asked)), PAGES);
-      const hits = withOthers(found, best(others, AFTER_PAGES));
+      const hits = withOthers(found, best(others, AFTER_PAGES)).map(withTerms);
       return hits.length ? { hits, near: false } : { hits: this.alike(query), near: true };
     }
 
@@ -227,10 +228,10 @@ const poseduRanking = (() => {
       const parts = [page, name, text].filter(Boolean);
       const ofPage = PAGE_NAME * (page?.value ?? 0);
       const own = SECTION_NAME * (name?.value ?? 0) + TEXT * (text?.value ?? 0);
-      const matched = new Set(parts.flatMap(part => part.queryTerms));
+      const matched = parts.flatMap(part => part.queryTerms);
       const share = coverage(asked, matched) ** ONE_PLACE;
-      return { place, text: place.text, terms: new Set(parts.flatMap(p => p.terms)),
-        exact: parts.some(part => part.exact), ofPage, own, matched,
+      return { place, text: place.text, parts, ofPage, own, matched,
+        exact: parts.some(part => part.exact),
         score: (ofPage + own) * place.factor * share };
     }
 
@@ -239,7 +240,7 @@ const poseduRanking = (() => {
     together(hits, asked) {
       const [first, ...further] = best(hits, 3);
       const more = further.reduce((sum, hit) => sum + hit.own * hit.place.factor, 0);
-      const matched = new Set(hits.flatMap(hit => [...hit.matched]));
+      const matched = [...new Set(hits.flatMap(hit => hit.matched))];
       const share = coverage(asked, matched) ** WHOLE_PAGE;
       const place = first.ofPage > first.own
         ? this.places[this.pageOf.get(first.place.page)] : first.place;
@@ -266,16 +267,21 @@ const poseduRanking = (() => {
   function coverage(asked, matched) {
     let sum = 0, all = 0;
     for (const { terms: [whole, ...parts], synonym, weight } of asked) {
-      const share = parts.filter(part => matched.has(part)).length / (parts.length || 1);
-      const other = matched.has(synonym) ? SYNONYM : share;
+      const share = parts.filter(part => matched.includes(part)).length / (parts.length || 1);
+      const other = matched.includes(synonym) ? SYNONYM : share;
       all += weight;
-      sum += weight * (matched.has(whole) ? 1 : other);
+      sum += weight * (matched.includes(whole) ? 1 : other);
     }
     return sum / all;
   }
 
   function best(hits, number) {
     return hits.sort((a, b) => b.score - a.score).slice(0, number);
+  }
+
+  // A hit with the terms of the index that matched in it, for the marks.
+  function withTerms({ place, text, score, parts }) {
+    return { place, text, score, terms: new Set(parts.flatMap(part => part.terms)) };
   }
 
   // Other places come after pages, except one that has the very name that is asked for.

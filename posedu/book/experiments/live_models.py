@@ -63,7 +63,7 @@ def stored_weights(model: Model, settings: Settings) -> dict[str, Tensor]:
     A table of learned positions has the rows of the training length alone: no step of
     training touches the later ones. Readers take zeros for these.
     """
-    weights = dict(model.named_parameters())
+    weights: dict[str, Tensor] = dict(model.named_parameters())
     if LEARNED in weights:
         weights[LEARNED] = weights[LEARNED][: settings.length]
     return weights

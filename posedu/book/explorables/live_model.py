@@ -92,9 +92,10 @@ def live_model_page() -> Explorable:
  64? Mark them, then see.</p>
 <div class="controls" hidden>{predicted}{Reveal("see", "Load all seven and see")}</div>
 <div class="survivors" hidden><p class="verdict" role="status"></p>
+<div class="scores" tabindex="0" role="region" aria-label="Bits of the seven models">
 <table><thead><tr><th scope="col">encoding</th><th scope="col">bits, last 64 shown</th>
 <th scope="col">bits, all shown</th><th scope="col">survives</th>
-<th scope="col">your mark</th></tr></thead><tbody></tbody></table>
+<th scope="col">your mark</th></tr></thead><tbody></tbody></table></div>
 <p>Bits per character for characters 257 to 512 of the first text. A model survives if
  showing it all the characters before costs less than {SURVIVAL} bits more than showing
  it the last 33 to 64 of them.</p></div></div>

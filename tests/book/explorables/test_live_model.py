@@ -167,10 +167,12 @@ def test_weights_are_loaded_when_an_encoding_is_chosen(site_page):
     page, requests = site_page
     assert names(requests) == ["page.html"]
     assert "No model is loaded" in page.locator(".summary").inner_text()
-    choose(page, length="128", encoding="fox")
-    wait_for(page, ".summary", "FoX, 128 characters")
+    choose(page, length="128", encoding="alibi")
+    wait_for(page, ".summary", "ALiBi, 128 characters")
+    set_slider(page, "slopes", 2)
     choose(page, length="64")
-    assert names(requests) == ["page.html", "fox.js"]
+    wait_for(page, ".summary", "ALiBi, 64 characters")
+    assert names(requests) == ["page.html", "alibi.js"]
     assert all(url.startswith("file://") for url in requests)
 
 
@@ -296,16 +298,37 @@ def test_next_characters_and_attention_are_the_models(open_page):
     assert [n for n, row in enumerate(rows) if "text’s own" in row] == own
     shown = [numbers(re.sub("^.*\n", "", row))[-1] for row in rows]
     np.testing.assert_allclose(shown, 100 * best.values, atol=0.51)
-    sums = page.evaluate(
-        """() => {
-          const model = new posedu.SmallTransformer(posedu.models.t5, 9);
-          for (let n = 0; n < 9; n++) model.step(n);
-          return model.attention.map((layer) => [0, 1, 2, 3].map(
-            (h) => layer.slice(9 * h, 9 * h + 9).reduce((a, b) => a + b)));
-        }"""
-    )
-    np.testing.assert_allclose(sums, 1, atol=1e-6)
-    assert page.locator(".heads > div").count() == 8
+    heads = torch.stack(last_attention(model, text[:128])).flatten(0, 1).numpy()
+    strips = page.locator(".heads > div").all()
+    for weights, strip in zip(heads, strips, strict=True):
+        d = strip.locator("path.bars").get_attribute("d")
+        bars = re.findall(r"M([\d.]+),44v-([\d.]+)", d)
+        drawn = np.zeros(128)
+        for x, height in bars:
+            drawn[int(float(x) * 128 / 200)] = float(height)
+        np.testing.assert_allclose(drawn, 40 * weights / weights.max(), atol=0.25)
+        share = numbers(strip.inner_text().partition("most, ")[2])[0]
+        assert abs(share - 100 * weights.max()) < 0.51
+        back = 127 - weights.argmax()
+        assert strip.inner_text().endswith(f"{back} back" if back else "itself")
+
+
+def last_attention(model, text):
+    """Attention weights of the last character: ``[heads, keys]`` for each layer."""
+    weights = []
+
+    def keep(attention):
+        def hook(module, inputs, normalized):
+            weights.append(attention.steps(normalized)[1].weights[0, :, -1])
+
+        return hook
+
+    for block in model.trunk.blocks:
+        block.attention.route = "eager"
+        block.before_attention.register_forward_hook(keep(block.attention))
+    with torch.no_grad():
+        model(torch.tensor([text]))
+    return weights
 
 
 def test_it_writes_on_as_generation_would(open_page):
@@ -318,6 +341,12 @@ def test_it_writes_on_as_generation_would(open_page):
         with torch.no_grad():
             text.append(int(model(torch.tensor([text]))[0, -1].argmax()))
     assert written == "".join((KNOWN + "�")[n] for n in text[4:])
+    page.locator("textarea").press_sequentially("main")
+    after_writing = page.locator("ol.next").inner_text()
+    page.locator("[name=write]").press("Space")
+    page.locator("textarea").fill("another text")
+    page.locator("textarea").fill("def main")
+    assert page.locator("ol.next").inner_text() == after_writing
 
 
 def test_switches_of_an_encoding_show_with_it_and_act(open_page):
@@ -325,10 +354,12 @@ def test_switches_of_an_encoding_show_with_it_and_act(open_page):
     choose(page, length="512")
     bits = {}
     for method in live_model.METHODS:
-        choose(page, encoding="rope", method=method)
+        before = page.locator(".summary").text_content()
+        choose(page, encoding="rope")
+        choose(page, method=method)
         page.wait_for_function(
             "(old) => document.querySelector('.summary').textContent !== old",
-            arg=page.locator(".summary").inner_text(),
+            arg=before,
         )
         bits[method] = numbers(page.locator(".summary").inner_text())[1]
     assert len(set(bits.values())) == 5 and bits["yarn"] < bits["rope"] - 1
@@ -390,6 +421,7 @@ AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).vi
 def test_it_fits_and_axe_is_content(open_page, width, theme):
     page = open_page(FRAGMENT, width=width, color_scheme=theme)
     loaded(page, *live_models.ENCODINGS)
+    page.add_style_tag(content="body { margin: 1.5rem }")  # about that of the site
     choose(page, encoding="rope", length="128")
     page.locator("[name=write]").press("Space")
     page.locator("[name=see]").press("Space")

@@ -1,5 +1,6 @@
 """Pages that Sphinx generates: their links lead somewhere, and they fit."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,16 +11,35 @@ from posedu_sphinx.site import generated_pages
 INDEXES = ("genindex.html", "py-modindex.html", "prf-prf.html", "_modules/index.html")
 
 
-def test_sources_link_only_to_objects_that_the_book_documents():
-    used = {"f": "api", "g": "api"}
-    modules = {"a": ("code", {}, used, "a"), "builtins": False}
-    domain = SimpleNamespace(objects={"a.f": ()})
+def sphinx(modules, objects):
+    """The little of Sphinx that the repairs need; ``objects`` maps names to anchors."""
+    places = {name: SimpleNamespace(node_id=anchor) for name, anchor in objects.items()}
+    domain = SimpleNamespace(objects=places)
     env = SimpleNamespace(_viewcode_modules=modules, get_domain=lambda name: domain)
-    assert generated_pages.link_what_exists(SimpleNamespace(env=env)) == ()
-    assert modules == {"a": ("code", {}, {"f": "api"}, "a")}
-    modules["a"] = ("code", {}, used, "short")
-    generated_pages.link_what_exists(SimpleNamespace(env=env))
-    assert modules == {"a": ("code", {}, {"f": "api"}, "a")}
+    return SimpleNamespace(env=env)
+
+
+def test_modules_without_source_are_not_listed():
+    modules = {"a": ("code", {}, {}, "a"), "builtins": False}
+    assert generated_pages.list_sources(sphinx(modules, {})) == ()
+    assert list(modules) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "anchor"),
+    [
+        ({"a.f": "a.f"}, "a.f"),
+        ({"a.b.f": "a.b.f"}, "a.b.f"),
+        ({"a.b.f": "other"}, "other"),
+        ({"a.f": "a.f", "a.b.f": "a.b.f"}, "a.f"),
+    ],
+)
+def test_a_listing_links_to_where_an_object_is_documented(objects, anchor):
+    app = sphinx({"a.b": ("code", {}, {"f": "api"}, "a")}, objects)
+    link = '<a class="viewcode-back" href="../api.html#{}">[docs]</a>'
+    context = {"body": link.format("a.f")}
+    generated_pages.link_documentation(app, "_modules/a/b", "page.html", context, None)
+    assert context["body"] == link.format(anchor)
 
 
 @pytest.mark.site
@@ -33,3 +53,16 @@ def test_an_index_fits_a_narrow_screen_without_an_error(page, browser):
     assert tab.evaluate("() => document.documentElement.scrollWidth") <= 320
     assert faults == []
     context.close()
+
+
+@pytest.mark.site
+@pytest.mark.skipif(not HTML.exists(), reason="no built site: run `make book`")
+def test_no_link_of_a_listing_is_dead():
+    documented = (HTML / "book/reference/api.html").read_text(encoding="utf-8")
+    anchors = set(re.findall(r'id="([^"]+)"', documented))
+    for path in (HTML / "_modules").rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for file, anchor in re.findall(r'href="([^"#:]+\.html)(?:#([^"]*))?"', text):
+            assert (path.parent / file).exists(), (path, file)
+            if file.endswith("reference/api.html") and anchor:
+                assert anchor in anchors, (path, anchor)

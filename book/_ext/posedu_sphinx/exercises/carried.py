@@ -21,10 +21,8 @@ from posedu.book.provenance import commit
 
 NAME = "posedu-package.txt"  # in the site's folder of sources
 PACKAGE = Path(posedu.__file__).parent
-# Folders and files that no notebook reads, and sheets of exercises, which go apart.
+# What no notebook reads. Sheets of exercises go apart.
 LEFT_OUT = ("posedu/command/", "posedu/book/projects/solutions/")
-LEFT_OUT += ("posedu/tools/configs/_gguf.py", "posedu/tools/configs/_gguf_file.py")
-LEFT_OUT += ("posedu/tools/configs/gguf.json",)
 
 # Distributions that a fresh Colab may lack.
 BROUGHT = ("jaxtyping", "wadler_lindig", "lark")

@@ -40,12 +40,13 @@ def entries(article):
     """
     headed = {h.getparent(): h for h in article.iter("h1", "h2", "h3")}
     ids = {section: section.xpath(".//@id") for section in headed}
+    papers = {section: _papers(section) for section in headed}
     remove_hidden(article)
     listed = article.cssselect(".exercise, dl.glossary, dl.py")
     found = {}
     for section, heading in headed.items():
         inner = [s for s in section.iterdescendants() if s in headed]
-        text = lines(section, [heading, *inner, *listed]) + _papers(section, inner)
+        text = lines(section, [heading, *inner, *listed]) + papers[section]
         anchor = section.get("id", "") if found else ""
         found[section] = Entry("section", anchor, _heading(heading), text)
     of_page = [*found.values(), *_statements(article), *_exercises(article)]
@@ -54,13 +55,12 @@ def entries(article):
     return of_page, {name: found[section] for section in ids for name in ids[section]}
 
 
-def _papers(section, inner):
-    """Return authors and titles of the papers that a list of sources cites.
+def _papers(section):
+    """Return authors and titles of the papers that a section named Sources cites.
 
-    ``section`` is the list's section, other sections have none; ``inner`` are the
-    sections inside it.
+    Other sections have none, so that a paper is found where it is listed.
     """
-    if inner or not section.get("id", "").startswith("sources"):
+    if not section.get("id", "").startswith("sources"):
         return []
     return [
         link.get("title")

@@ -1,27 +1,37 @@
-"""Repairs of the pages that Sphinx generates: lists of sources, and indexes."""
+"""Repairs of the pages that Sphinx generates: listings of source, and indexes."""
+
+import re
+
+BACK = re.compile(r'(?<=class="viewcode-back" href=")([^"#]*#)([^"]*)')
+LISTING = "_modules/"
 
 
-def link_what_exists(app):
-    """Have links from listings of source lead to places that the book's pages have.
-
-    viewcode links all objects of a module to its documentation under one name, though
-    an object may be documented under another, and it lists modules whose source it did
-    not find. No page is returned.
-    """
-    known = app.env.get_domain("py").objects
+def list_sources(app):
+    """Leave modules whose source viewcode did not find out of its list; add no page."""
     modules = getattr(app.env, "_viewcode_modules", {})
-    for module, entry in list(modules.items()):
-        if not entry:
-            del modules[module]
-            continue
-        code, tags, used, name = entry
-        found = {
-            prefix: {of: page for of, page in used.items() if f"{prefix}.{of}" in known}
-            for prefix in (name, module)
-        }
-        name = max(found, key=lambda prefix: len(found[prefix]))
-        modules[module] = code, tags, found[name], name
+    for module in [name for name, entry in modules.items() if not entry]:
+        del modules[module]
     return ()
+
+
+def link_documentation(app, pagename, templatename, context, doctree):
+    """Have the links of a listing of source lead to where an object is documented.
+
+    viewcode writes the names of all objects of a module alike, though some may be
+    documented by the name of their module, others by that of a package.
+    """
+    module = pagename.removeprefix(LISTING).replace("/", ".")
+    entry = getattr(app.env, "_viewcode_modules", {}).get(module)
+    if not pagename.startswith(LISTING) or not entry:
+        return
+    written, objects = entry[-1], app.env.get_domain("py").objects
+
+    def anchor(link):
+        name = link[2]
+        place = objects.get(name) or objects.get(module + name.removeprefix(written))
+        return link[1] + (place.node_id if place else name)
+
+    context["body"] = BACK.sub(anchor, context["body"])
 
 
 def keep_index_open(app, pagename, templatename, context, doctree):
@@ -31,6 +41,7 @@ def keep_index_open(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
-    """Register both repairs; the first before viewcode makes its pages."""
-    app.connect("html-collect-pages", link_what_exists, priority=400)
+    """Register the repairs; the first runs before viewcode makes its pages."""
+    app.connect("html-collect-pages", list_sources, priority=400)
+    app.connect("html-page-context", link_documentation)
     app.connect("html-page-context", keep_index_open)
