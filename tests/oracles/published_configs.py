@@ -47,7 +47,7 @@ def files(folder):
 
 
 def case_of(file, rotary, families):
-    """What the class makes of a file, in the form of the stored sparse cases."""
+    """Measure the class with a file, in the form of the stored sparse cases."""
     made = CONFIG_MAPPING[file["model_type"]]
     config = families.completed(made, file)
     own = config

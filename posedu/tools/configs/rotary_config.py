@@ -277,7 +277,7 @@ class Reading(Table):
 
     @property
     def order(self) -> str:
-        """What tells a model its tokens' order, such as "rotation"; empty if unknown.
+        """Source of the tokens' order, such as "rotation"; empty if it is not known.
 
         The encodings of a model without rotation are joined by "and".
         """

@@ -71,7 +71,7 @@ def answer(tab, query):
 
 @pytest.fixture(scope="module")
 def ranks(searcher):
-    """Of each query of the table, the place of its page; None if it is not listed."""
+    """Places of the table's pages among the answers; None if a page is not listed."""
     found = {}
     for query in QUERIES:
         pages = answer(searcher, query["text"])
@@ -229,7 +229,7 @@ class TestDialog:
 
 
 class TestFiles:
-    """What the search loads."""
+    """Files that the search loads."""
 
     pytestmark = SITE
 
