@@ -51,7 +51,6 @@ def extra_pages(app):
     A page is a tuple for Sphinx: name, values for the template, template. An entry of
     ``book/moved.yml`` whose old page exists or whose new one does not is an error.
     """
-    yield _redirect(app, ROOT_PAGE, app.config.root_doc)
     for old, new in moved_pages(app.srcdir).items():
         if new not in app.env.found_docs or old in app.env.found_docs:
             raise ExtensionError(
@@ -59,6 +58,7 @@ def extra_pages(app):
                 f"does, got {old}: {new}"
             )
         yield _redirect(app, old, new)
+    yield _redirect(app, ROOT_PAGE, app.config.root_doc)
     path = posixpath.join(urlsplit(app.config.html_baseurl).path, "404.html")
     base_tag = ROOT_BASE.format(path=json.dumps(posixpath.join("/", path)))
     body = NOT_FOUND.format(home=app.config.root_doc)

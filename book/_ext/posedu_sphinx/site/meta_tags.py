@@ -16,12 +16,12 @@ from posedu_sphinx.site import share_image
 
 LONGEST = 200  # characters of a description
 INSERTED = {"posedu-time"}  # classes of paragraphs that every page has
-COMMAND = re.compile(r"\\([A-Za-z]+)\s*")
+COMMAND = re.compile(r"\\([A-Za-z]+)")
 SIGNS = {  # besides Greek letters; other commands are left out, not their arguments
     **{"cdot": "·", "times": "×", "le": "≤", "ge": "≥", "ne": "≠", "approx": "≈"},
     **{"infty": "∞", "in": "∈", "to": "→", "dots": "…", "ldots": "…", "R": "ℝ"},
-    **{"sqrt": "√", "sum": "Σ", "log": "log ", "exp": "exp ", "cos": "cos "},
-    **{"sin": "sin ", "top": "T", "PE": "PE", "softmax": "softmax", "diag": "diag"},
+    **{"sqrt": "√", "sum": "Σ", "log": "log", "exp": "exp", "cos": "cos"},
+    **{"sin": "sin", "top": "T", "PE": "PE", "softmax": "softmax", "diag": "diag"},
 }
 PROSE_PARENTS = (nodes.document, nodes.section, nodes.container)
 
