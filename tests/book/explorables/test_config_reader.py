@@ -197,7 +197,6 @@ REFUSED = {
     "nothing known": {"a": 1, "b": "two"},
     "more keys than are shown": dict.fromkeys("abcdefg", 1),
     "an empty object": {},
-    "nothing of rotation": {"model_type": "bert"},
     "nothing of a family that is none": {"model_type": "of nobody"},
     "no widths": {"model_type": "llama"},
     "no widths within": {
@@ -247,6 +246,7 @@ REFUSED = {
 }
 """Configurations that nothing reads."""
 FOREIGN = {
+    "no rotation": {"model_type": "bert"},
     "GGUF": {
         **{**scaled(), "general.architecture": "llama"},
         **{"llama.embedding_length": 2048, "llama.attention.head_count": 32},
