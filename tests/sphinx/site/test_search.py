@@ -293,6 +293,15 @@ class TestEntries:
         listed, _ = entries.entries(lxml.html.fromstring(f"{page}</section></article>"))
         assert listed[0].lines == ["It:", "A. Author. A paper."]
 
+    def test_a_heading_leads_to_the_innermost_place_around_it(self):
+        card = '<section id="card"><div><h2>Card</h2></div></section>'
+        page = f'<article><section id="t"><h1>Title</h1>{card}</section></article>'
+        listed, _ = entries.entries(lxml.html.fromstring(page))
+        assert [(e.anchor, e.title) for e in listed] == [
+            ("", "Title"),
+            ("card", "Card"),
+        ]
+
     def test_tex_becomes_text(self):
         assert plain_text.without_tex(r"\(\frac{a}{b} \le \mathrm{x}\)") == "a/b ≤ x"
 

@@ -38,7 +38,7 @@ def entries(article):
     ``article`` is the page's article, an element of lxml; what is not prose is removed
     from it. The first entry is the page's own. The second result maps ids to entries.
     """
-    headed = {h.getparent(): h for h in article.iter("h1", "h2", "h3")}
+    headed = {_section(h): h for h in article.iter("h1", "h2", "h3")}
     ids = {section: section.xpath(".//@id") for section in headed}
     papers = {section: _papers(section) for section in headed}
     remove_hidden(article)
@@ -53,6 +53,11 @@ def entries(article):
     of_page += [*_terms(article), *_api(article)]
     # Inner sections come after those that contain them, and so have the last word.
     return of_page, {name: found[section] for section in ids for name in ids[section]}
+
+
+def _section(heading):
+    """Return the innermost element around a heading that a link can lead to."""
+    return next(e for e in heading.iterancestors() if e.get("id"))
 
 
 def _papers(section):
