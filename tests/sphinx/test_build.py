@@ -79,8 +79,8 @@ def test_search_knows_the_terms_of_a_page_that_did_not_change(book):
     for title in ("Home", "House"):
         (book / "book" / "index.md").write_text(f"# {title}\n")
         assert make_site(book)
-    index = (book / "_build" / "html" / "searchindex.js").read_text("utf-8")
-    assert '"attention": [[' in index.partition('"indexentries"')[2]
+    index = book / "_build" / "html" / "_static" / "search" / "titles.js"
+    assert '["Attention","term-Attention"]' in index.read_text("utf-8")
 
 
 def test_a_failing_cell_is_never_served(book):

@@ -575,7 +575,7 @@ def test_a_page_says_one_time_under_its_title_and_on_every_path(page):
 
 
 def test_the_path_of_an_hour_takes_one_by_sections_of_its_pages():
-    hour = parsed("book/reference/paths.html").get_element_by_id("path-hour")
+    hour = parsed("book/reference/paths.html").get_element_by_id("one-hour")
     assert "5 steps, 1 h." in hour.text_content()
     for step in hour.cssselect("ol > li"):
         page, *sections = (link.get("href") for link in step.cssselect("a"))

@@ -14,6 +14,7 @@ from pathlib import Path
 import lxml.html
 from sphinx.errors import ExtensionError
 
+from posedu_sphinx import ROOT
 from posedu_sphinx.navigation import contents
 from posedu_sphinx.search import aliases
 from posedu_sphinx.search.entries import entries
@@ -158,13 +159,15 @@ def shards(pages):
     return found
 
 
-def write(folder, pages):
+def write(folder, root=ROOT):
     """Write the index into the site.
 
-    ``folder`` is the site's folder, ``pages`` are page names in reading order.
+    ``folder`` is the site's folder, ``root`` that of the book. A book without a file of
+    aliases has none.
     """
-    found, sections = read_pages(folder, pages)
-    add_aliases(sections, {p: _article(folder, p) for p in (GLOSSARY, SYMPTOMS)})
+    found, sections = read_pages(folder, contents.documents(root))
+    if (root / aliases.FILE).exists():
+        add_aliases(sections, {p: _article(folder, p) for p in (GLOSSARY, SYMPTOMS)})
     texts = shards(found)
     content = {"pages": titles(found), "shards": len(texts)}
     _write_script(folder, "titles.js", "poseduSearchTitles = ", content, "")
@@ -183,7 +186,7 @@ def _write_script(folder, name, opening, content, closing):
 def finish(app, exception):
     """Write the index of the built site; nothing is done after a failed build."""
     if exception is None and app.builder.format == "html":
-        write(app.outdir, contents.documents())
+        write(app.outdir, Path(app.srcdir))
 
 
 def disable_sphinx_search(app):

@@ -22,6 +22,7 @@ MATHJAX_PARTS = (  # in this order; MathJax's own bundle is twice as large
     *("es5/startup.js", "es5/core.js", "es5/input/tex-base.js"),
     *(f"es5/input/tex/extensions/{name}.js" for name in TEX),
     *("es5/output/chtml.js", "es5/output/chtml/fonts/tex.js"),
+    "es5/a11y/assistive-mml.js",  # what a screen reader reads
 )
 MATHJAX_FILES = {
     "LICENSE": "LICENSE",
