@@ -21,7 +21,7 @@ class OtherEncoding:
     kind
         ``"learned"``: a trained vector for each position; ``"sinusoidal"``: a table of
         sinusoids; ``"alibi"`` and ``"t5"``: biases of scores; ``"recurrent"``: layers
-        of convolution or recurrence, beside which attention has no encoding;
+        of convolution or recurrence, and no encoding in those of attention;
         ``"none"``: the causal mask alone.
     options
         What is known of it. ``"learned"``: ``rows`` of the table, and ``first``, the

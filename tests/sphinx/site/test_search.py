@@ -1,10 +1,7 @@
 """The search of the built site: its answers, its index and its dialog, in Chromium."""
 
-import functools
-import http.server
 import json
 import re
-import threading
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -36,20 +33,6 @@ ALL_READ = "() => typeof poseduSearch == 'object' && poseduSearch.isComplete()"
 AXE = """async part => (await axe.run(part, {resultTypes: ["violations"]})).violations
   .filter(v => ["serious", "critical"].includes(v.impact))
   .map(v => [v.id, v.nodes[0].html])"""
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture(scope="module")
-def address():
-    handler = functools.partial(Quiet, directory=str(HTML))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,9 @@
 
 import copy
 import functools
-import http.server
 import json
 import os
 import re
-import threading
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
@@ -70,20 +68,6 @@ VIEWS = [
 ]
 COLAB = downloads.COLAB
 SLIDES = [f"{FOLDER}/{name}.html" for name in lessons()]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture(scope="module")
-def address():
-    handler = functools.partial(Quiet, directory=str(HTML))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
 
 
 @pytest.mark.parametrize("page", PAGES)
