@@ -110,6 +110,12 @@ OutputGate = Literal["sigmoid", "silu"]
 CoPEScaling = Literal["code", "bias unscaled", "paper"]
 CoPEGates = Literal["content", "values", "keys"]
 
+# PaTH-FoX: what is divided by √d, the products alone or the whole logits.
+PathScaling = Literal["product", "logit"]
+
+# Selective RoPE: frequencies that multiply the summed phases.
+PhaseTemperature = Literal["rope", "rfa"]
+
 # Stick-breaking: who gets the weight that no key took.
 Remainder = Literal["drop", "own", "sink", "renormalize"]
 

@@ -9,6 +9,7 @@ from posedu.catalog import (
     bias,
     gated,
     nope,
+    path,
     relative,
     rotary,
     scaling,
@@ -26,7 +27,10 @@ from posedu.catalog.records import (
     variant,
 )
 
-FAMILIES = (nope, absolute, rotary, scaling, bias, relative, stickbreaking, gated)
+FAMILIES = (
+    *(nope, absolute, rotary, scaling, bias),
+    *(relative, stickbreaking, gated, path),
+)
 
 CATALOG: dict[str, EncodingRecord] = {
     encoding.name: encoding for family in FAMILIES for encoding in family.ENCODINGS

@@ -22,7 +22,10 @@ import numpy as np
 
 from posedu.numpy.attention import Hooks
 
-STORED_HOOKS = ("rotate", "values", "bias", "logits", "weigh", "mix", "output")
+STORED_HOOKS = (
+    *("rotate", "values", "transport", "bias"),
+    *("logits", "weigh", "mix", "output"),
+)
 
 _DECIDING = {np.floor, np.ceil, np.rint, np.sign, np.isfinite} | {
     *(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)

@@ -1,7 +1,7 @@
 """Softmax attention with hooks: functions by which a positional encoding acts on it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -40,8 +40,9 @@ class Tokens:
     """The queries, keys, values, positions and mask that attention passes to its hooks.
 
     Hooks are functions by which a positional encoding acts on attention
-    (:class:`Hooks`). ``q`` and ``k`` are the results of the hook ``rotate``, ``v`` is
-    the result of the hook ``values``; keys and values are repeated, so that each query
+    (:class:`Hooks`). ``q`` and ``k`` are the results of the hook ``rotate`` (of
+    ``transport``, for the hooks that are called after it), ``v`` is the result of the
+    hook ``values``; keys and values are repeated, so that each query
     head has its own. ``d`` is the head dimension before ``rotate``. ``mask`` is true
     where query i may attend to key j. ``x`` is the layer's input, ``None`` where it was
     not given.
@@ -128,11 +129,12 @@ class Hooks:
     in each layer: ``enter`` (changes the layer's input vectors) and ``update`` (makes
     the next layer's positions from attention weights, :class:`Tokens` and MLP output).
     Called inside attention: ``rotate`` (changes queries and keys), ``values`` (changes
-    values), ``scale`` (gives the factor of the inner products), ``bias`` (is added to
-    the scaled products: one number, ``[queries, keys]`` for all heads or ``[heads,
-    queries, keys]``), ``logits`` (replaces scaled products and bias), ``weigh`` (makes
-    weights of logits), ``mix`` (sums values by weights) and ``output`` (changes the
-    sums). With ``needs_causal`` no key may come after its query.
+    values), ``transport`` (changes queries and keys by what precedes them in
+    :class:`Tokens`), ``scale`` (gives the factor of the inner products), ``bias`` (is
+    added to the scaled products: one number, ``[queries, keys]`` for all heads or
+    ``[heads, queries, keys]``), ``logits`` (replaces scaled products and bias),
+    ``weigh`` (makes weights of logits), ``mix`` (sums values by weights) and ``output``
+    (changes the sums). With ``needs_causal`` no key may come after its query.
     """
 
     locate: Callable[[Array, Array], Array] = lambda positions, x: positions
@@ -142,6 +144,7 @@ class Hooks:
         lambda q, k, positions: (q, k)
     )
     values: Callable[[Array, Array], Array] = lambda v, positions: v
+    transport: Callable[[Tokens], tuple[Array, Array]] | None = None
     scale: Callable[[int], float] = lambda d: 1 / np.sqrt(d)
     bias: Callable[[Tokens], Array | float] = lambda tokens: 0.0
     logits: Callable[[Tokens], Array] | None = None
@@ -298,6 +301,9 @@ def steps(
     q, k = hooks.rotate(q, k, positions)
     k, v = k.repeat(group, axis=0), hooks.values(v, positions).repeat(group, axis=0)
     tokens = Tokens(q, k, v, d, positions, positions, mask, x)
+    if hooks.transport is not None:
+        q, k = hooks.transport(tokens)
+        tokens = replace(tokens, q=q, k=k)
     scores = logits(tokens, hooks)
     weights = hooks.weigh(scores, tokens)
     out = hooks.output(hooks.mix(weights, v, tokens), positions)

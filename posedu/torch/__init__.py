@@ -18,6 +18,7 @@ from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
 from posedu.torch.language_model import LanguageModel
 from posedu.torch.nope import NoPE
+from posedu.torch.path import PaTH, PaTHFoX, SelectiveRoPE
 from posedu.torch.relative import (
     TUPE,
     DeBERTa,
@@ -92,6 +93,8 @@ __all__ = [
     "MixedRoPE",
     "MusicTransformer",
     "NoPE",
+    "PaTH",
+    "PaTHFoX",
     "PoPE",
     "PoSE",
     "Random",
@@ -99,6 +102,7 @@ __all__ = [
     "Rerotation",
     "RoPE",
     "Sandwich",
+    "SelectiveRoPE",
     "SelfExtend",
     "Shaw",
     "Sinusoidal",

@@ -4,6 +4,7 @@ Hooks are methods by which an encoding acts on attention.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -29,6 +30,7 @@ from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS, Encoding, Sizes, Tokens
 from posedu.torch.routes import ROUTES, Route, choose_route
 from posedu.torch.shared import Shared
+from posedu.torch.tiled_attention import per_head
 
 __all__ = [
     "QK_NORMS",
@@ -215,6 +217,10 @@ def _steps(
             consecutive=consecutive,
             shared=shared,
         )
+        if encoding.uses("transport"):
+            q, k = encoding.transport(tokens)
+            v = per_head(tokens.grouped_v, k)
+            tokens = replace(tokens, q=q, grouped_k=k, grouped_v=v)
         weights = None
         if route == "eager":
             out, weights = routes.eager(encoding, tokens)

@@ -19,7 +19,7 @@ from posedu.torch.tiled_attention import Limits, by_group, per_head
 
 MODEL_HOOKS = ("locate", "embed", "enter", "update")
 LAYER_HOOKS = (
-    *("rotate", "values", "scale", "fold", "bias"),
+    *("rotate", "values", "transport", "scale", "fold", "bias"),
     *("logits", "weigh", "mix", "output"),
 )
 # Methods that serve a cache or one route, and that need no position.
@@ -47,8 +47,9 @@ class Tokens:
     """Queries, keys, values, positions and masks: the inputs of an encoding's hooks.
 
     Hooks are the methods by which an encoding acts on attention. ``q`` and ``k`` are
-    the results of the hook ``rotate`` and ``v`` the result of ``values``, with as many
-    heads of ``k`` and ``v`` as of ``q``; ``d`` is the head dimension before ``rotate``.
+    the results of the hook ``rotate`` (of ``transport``, for the hooks that are called
+    after it) and ``v`` the result of ``values``, with as many heads of ``k`` and ``v``
+    as of ``q``; ``d`` is the head dimension before ``rotate``.
     Keys, values, key positions and ``memory`` (the per-token state that the encoding's
     ``remember`` returned) include those of the cache; the last query belongs to the
     last key. Positions are ``[1 or batch, tokens, *position]``; ``consecutive`` is true
@@ -349,6 +350,20 @@ class Encoding(nn.Module):
                 f"{hook!r}) and has no move_keys to move them: compute them anew"
             )
         return k
+
+    def transport(
+        self, tokens: Tokens
+    ) -> tuple[
+        Float[Tensor, "batch heads queries features"],
+        Float[Tensor, "batch key_heads keys features"],
+    ]:
+        """Change queries and keys, each by what precedes it in its sequence.
+
+        Unlike :meth:`rotate`, this hook sees the cached tokens too, and keys are cached
+        as they were before it. The keys may get as many heads as the queries have.
+        A hook that an attention layer calls; by default both are unchanged.
+        """
+        return tokens.q, tokens.grouped_k
 
     def scale(self, d: int) -> float:
         """Return the factor of the inner products q · k; by default 1/√d.

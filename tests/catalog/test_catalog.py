@@ -374,9 +374,10 @@ def test_defaults_of_modules_are_the_published_ones(name):
 
 @pytest.mark.parametrize("implementation", ["numpy", "torch", "sympy"])
 def test_the_papers_base_is_every_function_s_default(implementation):
-    """100 of axial RoPE, 10 of its mixed form (arXiv 2403.13298), else 10,000."""
+    """100 of axial RoPE, 10 of its mixed form (arXiv 2403.13298), 10,000 of most."""
     package = import_module(f"posedu.{implementation}")
     paper = {f"{package.__name__}.rotary.axial": 100, "posedu.torch.rotary.mixed": 10}
+    paper[f"{package.__name__}.path.selective_rope"] = 500000  # the authors' code
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         for call in vars(import_module(module.name)).values():
             if not inspect.isfunction(call) and not inspect.isclass(call):

@@ -101,13 +101,7 @@ class FoX(Encoding):
 
         The logarithms are float64 if the tokens or the gate's parameters are.
         """
-        own = torch.promote_types(x.dtype, self.gate_bias.dtype)
-        wide = torch.promote_types(own, torch.float32)
-        logits = self.gate_bias.to(wide).expand(*x.shape[:2], -1)
-        if self.gate_weight is not None:
-            with without_autocast(x):
-                logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
-        return nn.functional.logsigmoid(logits)
+        return log_gates(x, self.gate_weight, self.gate_bias)
 
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
@@ -130,6 +124,25 @@ class FoX(Encoding):
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""
         return f"{self.d_model}, {self.heads}, gate={self.gate!r}, form={self.form!r}"
+
+
+def log_gates(
+    x: Float[Tensor, "batch tokens d_model"],
+    gate_weight: Float[Tensor, "heads d_model"] | None,
+    gate_bias: Float[Tensor, "heads"],
+) -> Float[Tensor, "batch tokens heads"]:
+    """Return log σ(w · x + b) of each token and head, in float32 or wider.
+
+    The result is float64 if the tokens or the parameters are. Without a weight, w is
+    0. Equation ``def-gate``.
+    """
+    own = torch.promote_types(x.dtype, gate_bias.dtype)
+    wide = torch.promote_types(own, torch.float32)
+    logits = gate_bias.to(wide).expand(*x.shape[:2], -1)
+    if gate_weight is not None:
+        with without_autocast(x):
+            logits = logits + x.to(wide) @ gate_weight.to(wide).mT
+    return nn.functional.logsigmoid(logits)
 
 
 def _initial_bias(heads: int, start: float | tuple[float, float] | Tensor) -> Tensor:
