@@ -18,6 +18,7 @@ from posedu.numpy.attention import Hooks, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
 from posedu.numpy.nope import nope
+from posedu.numpy.path import path_attention, path_fox, selective_rope
 from posedu.numpy.relative import (
     deberta,
     inkling,
@@ -100,6 +101,8 @@ __all__ = [
     "ntk",
     "ntk_dynamic",
     "p_rope",
+    "path_attention",
+    "path_fox",
     "pi",
     "pope",
     "pose",
@@ -109,6 +112,7 @@ __all__ = [
     "riflex",
     "rope",
     "sandwich",
+    "selective_rope",
     "self_extend",
     "shaw",
     "stick_breaking",

@@ -18,6 +18,7 @@ from posedu.sympy.attention import Hooks, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
 from posedu.sympy.nope import nope
+from posedu.sympy.path import path_attention, path_fox, selective_rope
 from posedu.sympy.relative import (
     deberta,
     inkling,
@@ -84,12 +85,15 @@ __all__ = [
     "mla",
     "music_transformer",
     "nope",
+    "path_attention",
+    "path_fox",
     "pope",
     "pose",
     "randomized",
     "rerotation",
     "rope",
     "sandwich",
+    "selective_rope",
     "self_extend",
     "shaw",
     "stick_breaking",

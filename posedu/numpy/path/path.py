@@ -1,5 +1,7 @@
 """PaTH and PaTH-FoX: each token between key and query reflects or shrinks the key."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
@@ -55,7 +57,7 @@ def strengths(
     return largest * sigmoid(beta_weight @ x.T + beta_bias[:, None])
 
 
-def path(**weights: Array | int | bool | None) -> Hooks:
+def path_attention(**weights: Any) -> Hooks:
     """Return the attention hooks of PaTH: a product of Householder matrices.
 
     The score of query i and key j is q_i · T_i ⋯ T_(j+1) k_j / √d, with the transitions
@@ -84,7 +86,7 @@ def path_fox(
     gate_weight: Float[Array, "heads d_model"],
     gate_bias: Float[Array, "heads"],
     scaling: PathScaling,
-    **weights: Array | int | bool | None,
+    **weights: Any,
 ) -> Hooks:
     """Return the attention hooks of PaTH-FoX: PaTH's products and FoX's forget gates.
 
@@ -156,34 +158,48 @@ def path_products(
     return path_scores(tokens.q, tokens.k, transition)
 
 
-def require_path(
-    *, heads: int, negative_eigenvalues: bool = True, **arrays: Array | None
-) -> dict[str, Array | int | bool | None]:
-    """Return the keyword arguments of :func:`path_products`, or raise if unfit.
+_AXES = {
+    "w_up": ("transitions", "d", "rank"),
+    "w_down": ("rank", "d_model"),
+    "w_taps": ("transitions", "d", "width"),
+    "beta_weight": ("transitions", "d_model"),
+    "beta_bias": ("transitions",),
+}
 
-    ``arrays`` are those that hold floats, by name.
-    """
+
+def require_path(
+    *,
+    heads: int,
+    w_up: Float[Array, "transitions d rank"],
+    beta_weight: Float[Array, "transitions d_model"],
+    beta_bias: Float[Array, "transitions"],
+    w_down: Float[Array, "rank d_model"] | None = None,
+    w_taps: Float[Array, "transitions d width"] | None = None,
+    negative_eigenvalues: bool = True,
+) -> dict[str, Any]:
+    """Return the keyword arguments of :func:`path_products`, or raise if unfit."""
     require_dimension("heads", heads, 1)
     require_bool("negative_eigenvalues", negative_eigenvalues)
-    given = {
-        name: None if array is None else require_floats(name, array)
-        for name, array in arrays.items()
-    }
-    shapes = {name: None if a is None else a.shape for name, a in given.items()}
-    w_up, weight, bias = (shapes[n] for n in ("w_up", "beta_weight", "beta_bias"))
-    w_down, w_taps = shapes.get("w_down"), shapes.get("w_taps")
-    if (
-        (len(w_up), len(weight), len(bias)) != (3, 2, 1)
-        or not w_up[0] == weight[0] == bias[0]
-        or heads % w_up[0]
-        or w_up[2:] != (weight[1:] if w_down is None else w_down[:1])
-        or (w_down is not None and w_down[1:] != weight[1:])
-        or (w_taps is not None and (len(w_taps) != 3 or w_taps[:2] != w_up[:2]))
-    ):
+    given = {"w_up": w_up, "beta_weight": beta_weight, "beta_bias": beta_bias}
+    optional = {"w_down": w_down, "w_taps": w_taps}
+    given |= {name: array for name, array in optional.items() if array is not None}
+    given = {name: require_floats(name, array) for name, array in given.items()}
+    sizes: dict[str, int] = {}
+    for name, array in given.items():
+        axes = _AXES[name]
+        if name == "w_up" and w_down is None:
+            axes = ("transitions", "d", "d_model")
+        for axis, size in zip(axes, array.shape, strict=False):
+            sizes.setdefault(axis, size)
+        needed = [sizes.get(axis, 0) for axis in axes]
+        if needed != [*array.shape]:
+            raise ValueError(
+                f"{name} must be [{', '.join(axes)}], here {needed}, got shape "
+                f"{[*array.shape]}"
+            )
+    if heads % sizes["transitions"]:
         raise ValueError(
-            "w_up must be [transitions, d, rank], w_down [rank, d_model], w_taps "
-            "[transitions, d, width], beta_weight [transitions, d_model] and beta_bias "
-            f"[transitions], with transitions a divisor of heads = {heads}; got "
-            f"shapes {shapes}"
+            f"heads must be a multiple of {sizes['transitions']}, the transitions, got "
+            f"{heads}"
         )
     return {"heads": heads, "negative_eigenvalues": negative_eigenvalues, **given}

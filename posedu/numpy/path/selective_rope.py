@@ -63,6 +63,8 @@ def selective_phases(
     parts = unit_vectors(x.reshape(len(x), heads, x.shape[-1] // heads))
     whole = parts.reshape(x.shape)
     if phase_down is None:
+        if phase_scale is None:
+            raise ValueError("phase_scale must be given without phase_down, got none")
         length = np.sqrt(np.sum(phase_weight**2, axis=-1, keepdims=True))
         own = phase_scale[:, None, None] * phase_weight / length
         phases = np.einsum("hpc,thc->thp", own, parts)

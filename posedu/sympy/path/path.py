@@ -70,7 +70,7 @@ def path_products(
     return path_scores(tokens, [own for own in transitions for _ in range(group)])
 
 
-def path(**weights: Any) -> Hooks:
+def path_attention(**weights: Any) -> Hooks:
     """Return the hooks of PaTH, the functions by which it acts on attention.
 
     ``weights`` are the keyword arguments of :func:`path_products`. Equation
