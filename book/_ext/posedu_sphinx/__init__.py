@@ -15,7 +15,7 @@ PARTS = (
     *("teaching.slides", "teaching.courses", "teaching.projects"),
     *("reference.compare", "reference.sorting"),
     *("site.one_stylesheet", "site.plain_tokens", "site.generated_pages"),
-    "site.pdf_links",
+    *("site.pdf_links", "site.compact"),
 )
 
 

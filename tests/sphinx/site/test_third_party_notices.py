@@ -5,6 +5,7 @@ import gzip
 import html
 import json
 import re
+import shutil
 import tarfile
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -132,7 +133,7 @@ def test_a_shared_page_has_a_picture_and_an_address_where_there_is_one(base, tmp
         config=config, env=SimpleNamespace(titles=titles), outdir=tmp_path
     )
     url = base and f"{base}a/rope.html"
-    context = {"metatags": "", "pageurl": url or None}
+    context = {"metatags": "", "pageurl": url or None, "body": "<p>It turns.</p>"}
     meta_tags.add_tags(app, "a/rope", "page.html", context, doctree)
     said = said_by(context["metatags"])
     assert said["og:title"] == "RoPE & co"
@@ -145,6 +146,29 @@ def test_a_shared_page_has_a_picture_and_an_address_where_there_is_one(base, tmp
         with Image.open(tmp_path / "_images" / name) as picture:
             assert picture.size == (share_image.WIDTH, share_image.HEIGHT)
         assert (tmp_path / "_images" / name).stat().st_size < 200_000
+
+
+@pytest.mark.site
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium")
+def test_the_picture_of_a_page_with_a_figure_is_its_first(tmp_path):
+    drawn = (
+        '<svg role="img" aria-label="A &amp; B" viewBox="0 0 9 9"><g id="figure_1">'
+        '<rect width="9" height="9" fill="#ff0000"/></g></svg>'
+    )
+    figure = share_image.first_figure(f"<p>first</p>{drawn}<svg></svg>")
+    assert figure == drawn and share_image.alternative(figure) == "A & B"
+    name = share_image.picture("RoPE & co", tmp_path, figure)
+    share_image.draw_cards(tmp_path)
+    with Image.open(tmp_path / name) as picture:
+        assert picture.size == (share_image.WIDTH, share_image.HEIGHT)
+        middle = (share_image.WIDTH // 2, share_image.HEIGHT // 2)
+        assert picture.convert("RGB").getpixel(middle) == (255, 0, 0)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_page_without_a_figure_has_the_general_picture(tmp_path):
+    assert share_image.first_figure("<p>none</p><svg></svg>") is None
+    assert share_image.alternative(None) == share_image.ALTERNATIVE
 
 
 @pytest.mark.parametrize(

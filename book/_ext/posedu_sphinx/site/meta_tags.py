@@ -94,11 +94,11 @@ def shortened(text):
     return start + "." if stop else text[: LONGEST - 1].rpartition(" ")[0] + "…"
 
 
-def tags(title, text, *, is_home, address="", picture=""):
+def tags(title, text, *, is_home, address="", picture="", alternative=""):
     """Return the HTML meta tags of a page for its title, description and picture.
 
     ``text`` is the description, ``address`` the page's URL, ``picture`` the URL of the
-    preview image; tags of an empty address or picture are left out.
+    preview image with its ``alternative`` text; tags of what is empty are left out.
     """
     properties = {
         "og:title": title,
@@ -109,7 +109,7 @@ def tags(title, text, *, is_home, address="", picture=""):
         "og:image": picture,
         "og:image:width": picture and str(share_image.WIDTH),
         "og:image:height": picture and str(share_image.HEIGHT),
-        "og:image:alt": picture and share_image.ALTERNATIVE,
+        "og:image:alt": alternative,
     }
     names = {
         "description": text,
@@ -128,20 +128,29 @@ def add_tags(app, pagename, templatename, context, doctree):
     if doctree is None:
         return
     title = app.env.titles[pagename].astext()
-    picture = ""
+    picture = alternative = ""
     if base := app.config.html_baseurl:
-        name = share_image.picture(title, Path(app.outdir, "_images"))
-        picture = f"{base}_images/{name}"
+        figure = share_image.first_figure(context["body"])
+        name = share_image.picture(title, Path(app.outdir, "_images"), figure)
+        picture, alternative = f"{base}_images/{name}", share_image.alternative(figure)
     context["metatags"] += "\n" + tags(
         title,
         description(doctree),
         is_home=pagename == app.config.root_doc,
         address=context.get("pageurl") or "",
         picture=picture,
+        alternative=alternative,
     )
+
+
+def draw_pictures(app, exception):
+    """Draw the preview images that need Chromium; nothing after a failed build."""
+    if exception is None and app.builder.format == "html":
+        share_image.draw_cards(Path(app.outdir, "_images"))
 
 
 def setup(app):
     """Register the events that set the site's address and add the meta tags."""
     app.connect("config-inited", set_base_address)
     app.connect("html-page-context", add_tags)
+    app.connect("build-finished", draw_pictures)

