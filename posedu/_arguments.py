@@ -116,6 +116,15 @@ PathScaling = Literal["product", "logit"]
 # Selective RoPE: frequencies that multiply the summed phases.
 PhaseTemperature = Literal["rope", "rfa"]
 
+# Retention: frequencies of the rotation, and what divides rows of weights.
+RetentionSpacing = Literal["rope", "torchscale"]
+RetentionNormalization = Literal["paper", "torchscale", "none"]
+
+# GRAPE: phase of a token, gates of the slope, probes divided by their root mean square.
+GRAPEPhase = Literal["sigmoid", "softplus"]
+GRAPEGates = Literal["query", "key", "both"]
+GRAPENorms = Literal["both", "key"]
+
 # Stick-breaking: who gets the weight that no key took.
 Remainder = Literal["drop", "own", "sink", "renormalize"]
 

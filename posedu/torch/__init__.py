@@ -18,7 +18,17 @@ from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
 from posedu.torch.language_model import LanguageModel
 from posedu.torch.nope import NoPE
-from posedu.torch.path import PaTH, PaTHFoX, SelectiveRoPE
+from posedu.torch.path import (
+    GRAPEA,
+    GRAPEAP,
+    GRAPEM,
+    CARoPE,
+    PaTH,
+    PaTHFoX,
+    Retention,
+    SelectiveRoPE,
+    Wall,
+)
 from posedu.torch.relative import (
     TUPE,
     DeBERTa,
@@ -60,6 +70,9 @@ __all__ = [
     "DAPE",
     "FIRE",
     "FLOATER",
+    "GRAPEA",
+    "GRAPEAP",
+    "GRAPEM",
     "GTA",
     "MLA",
     "STRING",
@@ -70,6 +83,7 @@ __all__ = [
     "Attention",
     "AxialRoPE",
     "BERTInput",
+    "CARoPE",
     "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
@@ -100,6 +114,7 @@ __all__ = [
     "Random",
     "Randomized",
     "Rerotation",
+    "Retention",
     "RoPE",
     "Sandwich",
     "SelectiveRoPE",
@@ -111,6 +126,7 @@ __all__ = [
     "Transformer",
     "TransformerXL",
     "ValueRotation",
+    "Wall",
     "XPos",
     "attend",
     "convert_layout",

@@ -5,6 +5,8 @@ Padding is skipped, and tokens of other segments (packed sequences) do not count
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -22,6 +24,31 @@ def path_sums(
     """
     sums = tokens.running_sum(amounts.flatten(2))
     return sums.unflatten(1, amounts.shape[2:])
+
+
+def products_in_segments(
+    products: Callable[..., Float[Tensor, "batch heads queries keys"]],
+    tokens: Tokens,
+    *features: Float[Tensor, "batch heads keys *channels"],
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Return ``products(*features)``, the tokens of each segment side by side.
+
+    ``products`` gives a number for each query and key, from numbers of the tokens
+    between them alone. Segments are packed sequences, whose tokens may alternate; they
+    are sorted for ``products``, in the order of :meth:`Tokens.running_sum`. Without
+    segments nothing is sorted, and the first of ``features`` may have fewer tokens.
+    """
+    if tokens.segments is None:
+        return products(*features)
+    order = tokens.segments.argsort(dim=1, stable=True)
+    back = order.argsort(dim=1)
+    in_order = []
+    for t in features:
+        index = order.reshape(len(order), 1, -1, *(1,) * (t.ndim - 3))
+        in_order.append(t.gather(2, index.expand_as(t)))
+    found = products(*in_order)
+    of_queries = found.gather(2, back[:, None, :, None].expand_as(found))
+    return of_queries.gather(3, back[:, None, None].expand_as(found))
 
 
 def short_convolution(

@@ -18,7 +18,8 @@ from posedu._arguments import (
 from posedu.torch._autograd import without_autocast
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.fox import log_gates
-from posedu.torch.path._sequence import sequence_order, short_convolution
+from posedu.torch.path._compiled import untraced
+from posedu.torch.path._sequence import products_in_segments, short_convolution
 
 _BLOCK = 64  # tokens whose transitions are multiplied at once
 _EPS = 1e-6  # the authors' ε of the norm of w
@@ -145,20 +146,7 @@ class PaTH(Encoding):
         w, beta = (t.repeat_interleave(group, 1) for t in (w, beta))
         dtype = torch.promote_types(tokens.q.dtype, w.dtype)
         q, k, w, beta = (t.to(dtype) for t in (tokens.q, tokens.k, w, beta))
-        multiply = path_products
-        if torch.compiler.is_compiling():
-            multiply = _products_compiled
-        if tokens.segments is None:
-            return multiply(q, k, w, beta)
-        order = sequence_order(tokens)
-        back = order.argsort(dim=1)
-        rows = order[:, None, :, None]
-        q, k, w = (t.gather(2, rows.expand_as(t)) for t in (q, k, w))
-        beta = beta.gather(2, order[:, None].expand_as(beta))
-        sorted_products = multiply(q, k, w, beta)
-        rows, columns = back[:, None, :, None], back[:, None, None, :]
-        of_queries = sorted_products.gather(2, rows.expand_as(sorted_products))
-        return of_queries.gather(3, columns.expand_as(of_queries))
+        return products_in_segments(path_products, tokens, q, k, w, beta)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """Return the scaled products over the path. Equation ``def-path``."""
@@ -171,6 +159,7 @@ class PaTH(Encoding):
         return f"{self.d_model}, {self.heads}, {self.d}{shared}"
 
 
+@untraced("path_products")
 def path_products(
     q: Float[Tensor, "batch heads queries d"],
     k: Float[Tensor, "batch heads keys d"],
@@ -213,54 +202,6 @@ def path_products(
         columns.append(functional.pad(column, (0, 0, queries - moved.shape[2], 0)))
         moved = moved - along @ of_w
     return torch.cat((q.new_zeros(*q.shape[:3], 0), *reversed(columns)), -1)
-
-
-def _products(q: Tensor, k: Tensor, w: Tensor, beta: Tensor) -> Tensor:
-    return path_products(q, k, w, beta)
-
-
-def _products_backward(
-    q: Tensor, k: Tensor, w: Tensor, beta: Tensor, gradient: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of the arguments of :func:`path_products`.
-
-    The products are computed once more; ``gradient`` is theirs.
-    """
-    leaves = [t.detach().requires_grad_() for t in (q, k, w, beta)]
-    with torch.enable_grad():
-        products = path_products(*leaves)
-    d_q, d_k, d_w, d_beta = torch.autograd.grad(products, leaves, gradient)
-    return d_q, d_k, d_w, d_beta
-
-
-# Custom operations, since a compiler would unroll the loop over blocks for each length.
-_products_compiled = torch.library.custom_op(
-    "posedu::path_products", _products, mutates_args=()
-)
-_products_backward_compiled = torch.library.custom_op(
-    "posedu::path_products_backward", _products_backward, mutates_args=()
-)
-_products_compiled.register_autograd(
-    lambda ctx, gradient: _products_backward_compiled(*ctx.saved_tensors, gradient),
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-)
-
-
-@_products_compiled.register_fake
-def _(q: Tensor, k: Tensor, w: Tensor, beta: Tensor) -> Tensor:
-    return q.new_empty(*q.shape[:3], k.shape[2])
-
-
-@_products_backward_compiled.register_fake
-def _(
-    q: Tensor, k: Tensor, w: Tensor, beta: Tensor, gradient: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return (
-        torch.empty_like(q),
-        torch.empty_like(k),
-        torch.empty_like(w),
-        torch.empty_like(beta),
-    )
 
 
 class PaTHFoX(PaTH):

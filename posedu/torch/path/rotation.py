@@ -56,7 +56,7 @@ class PathRotation(Encoding):
     ]:
         """Rotate queries and keys, each by the sum of the tokens up to its own.
 
-        Each query head rotates the keys in its own way.
+        Each query head rotates the keys in its own way, unless all angles are alike.
         """
         dtype = torch.promote_types(tokens.q.dtype, torch.float32)
         cos, sin = cos_sin(self.angles(tokens), dtype)
@@ -64,7 +64,8 @@ class PathRotation(Encoding):
         q = rotate_pairs(
             tokens.q, cos[:, :, first:], sin[:, :, first:], layout=self.layout
         )
-        return q, rotate_pairs(tokens.k, cos, sin, layout=self.layout)
+        k = tokens.grouped_k if cos.shape[1] == 1 else tokens.k
+        return q, rotate_pairs(k, cos, sin, layout=self.layout)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

@@ -1,0 +1,155 @@
+"""Retention (RetNet): a rotation and a decay for each step, and no softmax."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+from torch.types import Device
+
+from posedu._arguments import (
+    Layout,
+    RetentionNormalization,
+    RetentionSpacing,
+    require_base,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch._tensors import Positions
+from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary.rope import RoPE
+from posedu.torch.shared import Shared
+
+_LARGEST = 5e4  # torchscale's largest divisor of a row, below the largest float16
+
+
+class Retention(Encoding):
+    """Retention (RetNet, arXiv 2307.08621): rotations and decays, without a softmax.
+
+    Queries and keys are rotated as by RoPE, and a head's scaled products s_ij of query
+    i and key j are multiplied by γ_h^(i − j), where i and j are positions and
+    γ_h = 1 − 2^(−5−h). The products are the weights of the values; they may be negative
+    and need not sum to 1. Equation ``def-retention``.
+
+    RetNet's norm of each head's output and its gate are no part of it. No parameters.
+    Attention takes O(L²) memory and operations for L tokens, and O(L) for one token
+    with a cache. No query may have a position so far before that of a key that it
+    attends to that γ_h^(i − j) overflows: 2790 positions in float32.
+
+    Parameters
+    ----------
+    heads
+        Query heads.
+    d
+        Head dimension, even.
+    layout
+        Which features form a pair: ``"interleaved"`` (torchscale, the authors' code) or
+        ``"half"`` (flash-linear-attention).
+    spacing
+        Frequencies: ``"rope"``, base^(−2p/d) (flash-linear-attention), or
+        ``"torchscale"``, base^(−p/(d/2 − 1)).
+    normalization
+        ``"none"``: weights are s_ij γ_h^(i − j) (flash-linear-attention). ``"paper"``:
+        each row of powers is divided by the root of its sum, and each row of weights by
+        the absolute value of its sum if that is above 1. ``"torchscale"``: by the sum
+        of absolute values, but by 50000 at most; its gradient treats the divisor as a
+        constant, here the divisor has a gradient.
+    base
+        Base of the frequencies. Default 10000 (both).
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``heads`` not a positive integer, ``d`` odd or not positive, an unknown
+        ``layout``, ``spacing`` or ``normalization``, ``base`` not above 1.
+    """
+
+    needs_causal = True
+    heads: int
+    d: int
+
+    def __init__(
+        self,
+        heads: int,
+        d: int,
+        *,
+        layout: Layout,
+        spacing: RetentionSpacing,
+        normalization: RetentionNormalization,
+        base: float = 10000.0,
+    ):
+        super().__init__()
+        self.heads = require_dimension("heads", heads, 1)
+        self.d = require_dimension("d", d)
+        self.spacing = require_choice("spacing", spacing, RetentionSpacing)
+        self.normalization = require_choice(
+            "normalization", normalization, RetentionNormalization
+        )
+        self.base = require_base(base)
+        rule = "paper" if spacing == "rope" else "tensor2tensor"
+        omega = frequencies(d, base=base, spacing=rule)
+        self.rope = RoPE(d, layout=layout, frequencies=omega)
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch kv_heads tokens d"],
+        positions: Positions,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
+    ]:
+        """Rotate queries and keys by their positions, as RoPE does."""
+        return self.rope.rotate(q, k, positions)
+
+    def rotate_in_model(
+        self, q: Tensor, k: Tensor, positions: Tensor, shared: Shared
+    ) -> tuple[Tensor, Tensor]:
+        """Rotate queries and keys by a table that ``shared`` keeps for all layers."""
+        return self.rope.rotate_in_model(q, k, positions, shared)
+
+    def rotation_state(self) -> tuple[Tensor, ...]:
+        """Return the tensor that determines the rotation angles: the frequencies."""
+        return self.rope.rotation_state()
+
+    def move_keys(
+        self,
+        k: Float[Tensor, "batch kv_heads keys d"],
+        shifts: Shaped[Tensor, "rows keys *position"],
+    ) -> Float[Tensor, "batch kv_heads keys d"]:
+        """Rotate cached keys further, by shifts of their positions."""
+        return self.rope.move_keys(k, shifts)
+
+    def log_decays(self, device: Device = None) -> Float[Tensor, "heads"]:
+        """Return log γ_h of each head, in float64. Equation ``def-retention-decay``."""
+        h = torch.arange(self.heads, dtype=torch.float64, device=device)
+        return torch.log1p(-torch.exp2(-5 - h))
+
+    def weigh(
+        self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """Return scaled products times decays. Equation ``def-retention-weights``.
+
+        The weights are in float32 or wider; keys that are masked have the weight 0.
+        """
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        exponents = tokens.offsets * self.log_decays(logits.device)[:, None, None]
+        powers = exponents.exp().masked_fill(~tokens.mask, 0.0)
+        if self.normalization == "none":
+            return logits * powers.to(dtype)
+        total = powers.sum(-1, keepdim=True)
+        powers = powers / torch.where(total > 0, total, 1.0).sqrt()
+        weights = logits * powers.to(dtype)
+        if self.normalization == "paper":
+            size = weights.sum(-1, keepdim=True).abs()
+        else:
+            size = weights.abs().sum(-1, keepdim=True).clamp(max=_LARGEST)
+        return weights / size.clamp(min=1.0)
+
+    def extra_repr(self) -> str:
+        """Return constructor arguments as text, which ``print(module)`` shows."""
+        return (
+            f"{self.heads}, {self.d}, layout={self.rope.layout!r}, "
+            f"spacing={self.spacing!r}, normalization={self.normalization!r}, "
+            f"base={self.base:g}"
+        )
