@@ -1,6 +1,6 @@
 """Catalog records of the path encodings: products of transitions that read the text."""
 
-from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
+from posedu.catalog.records import EncodingRecord, variant
 
 ENCODINGS = (
     EncodingRecord(
@@ -39,12 +39,6 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the angles",
         relative="at phases that are all equal: then it is RoPE",
         bounded="yes: rotations preserve norms",
-        special_cases=(
-            SpecialCase(
-                "rope", "the projection is 0 and e^b is added", "eq-selective-rope-rope"
-            ),
-            SpecialCase(ATTENTION, "all phases are 0", "eq-selective-rope-nope"),
-        ),
         sizes=("d_model", "heads", "d"),
         implementation_sizes=("heads",),
         unit=lambda v: 4 if v.options.get("temperature") == "rfa" else 2,
@@ -71,12 +65,9 @@ ENCODINGS = (
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
         bounded="yes: no transition lengthens a key",
-        special_cases=(
-            SpecialCase(ATTENTION, "β = 0 for all tokens", "eq-path-nope", "limit"),
-        ),
         sizes=("d_model", "heads", "d"),
         implementation_sizes=("heads",),
-        unit=1,
+        unit=2,  # in one dimension w is ±1, which has no slope
     ),
     EncodingRecord(
         name="path-fox",
@@ -99,15 +90,9 @@ ENCODINGS = (
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
         bounded="no: the bias has no lower bound",
-        special_cases=(
-            SpecialCase("path", "all gates go to 1", "eq-path-fox-path", "limit"),
-            SpecialCase(
-                "fox", "β goes to 0 for all tokens", "eq-path-fox-fox", "limit"
-            ),
-        ),
         sizes=("d_model", "heads", "d"),
         implementation_sizes=("heads",),
-        unit=1,
+        unit=2,  # in one dimension w is ±1, which has no slope
     ),
     EncodingRecord(
         name="wall",
@@ -130,15 +115,6 @@ ENCODINGS = (
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
         bounded="yes: no gate lengthens a key; with a scalar gate the bias is not",
-        special_cases=(
-            SpecialCase(ATTENTION, "all gates go to 1", "eq-wall-nope", "limit"),
-            SpecialCase(
-                "fox",
-                "it has the scalar gate, and the channels' gates go to 1",
-                "eq-wall-fox",
-                "limit",
-            ),
-        ),
         sizes=("d_model", "heads", "d"),
         unit=1,
     ),
@@ -162,14 +138,6 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the rotations, O(L²) for the decays",
         relative="exactly: a power of the offset times a rotation by it",
         bounded="yes for keys before the query: no power is above 1",
-        special_cases=(
-            SpecialCase(
-                "rope",
-                "its rotation, for spacing='rope'",
-                "eq-retention-rope",
-                "part",
-            ),
-        ),
         sizes=("heads", "d"),
         implementation_sizes=("heads",),
         reach=2**11,
@@ -191,13 +159,6 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the angles",
         relative="at frequencies that are the same for all tokens",
         bounded="yes: rotations preserve norms",
-        special_cases=(
-            SpecialCase(
-                "rope",
-                "w is 0 and the first exponent 0: then its base is (1 + log 2)^(d/2)",
-                "eq-carope-rope",
-            ),
-        ),
         sizes=("d_model", "heads", "d"),
     ),
     EncodingRecord(
@@ -210,26 +171,19 @@ ENCODINGS = (
         file="path.grape",
         module="GRAPEM",
         variants=(
-            variant(layout="half", phase="sigmoid"),
+            variant(layout="interleaved", phase="sigmoid"),
             variant(
-                layout="interleaved",
+                layout="half",
                 phase="softplus",
                 module={"per_head": True},
                 parameters="h*(h*d+1)+d/2",
+                heads=3,
             ),
         ),
         parameters="h*d+1+d/2",
         cost="O(L d) a head and layer for the angles",
         relative="at phases that are all equal",
         bounded="yes: rotations preserve norms",
-        special_cases=(
-            SpecialCase(
-                "rope",
-                "all phases are 1, and the two features of each pair change places",
-                "eq-grape-m-rope",
-            ),
-            SpecialCase(ATTENTION, "all phases go to 0", "eq-grape-m-nope", "limit"),
-        ),
         sizes=("d_model", "heads", "d"),
     ),
     EncodingRecord(
@@ -258,7 +212,6 @@ ENCODINGS = (
         cost="O(L²) a head and layer for the bias",
         relative="in positions: gates read the query and the key, not the path",
         bounded="no: the bias has no lower bound",
-        special_cases=(SpecialCase("alibi", "v and u are 0", "eq-grape-a-alibi"),),
         sizes=("heads", "d"),
         unit=1,
     ),
@@ -288,11 +241,6 @@ ENCODINGS = (
         cost="O(L²) a head and layer for the bias",
         relative="no: probes of keys are rotated by their positions, the query's not",
         bounded="no: the bias has no lower bound",
-        special_cases=(
-            SpecialCase(
-                "alibi", "probes are 0: its slopes are m log 2", "eq-grape-ap-alibi"
-            ),
-        ),
         sizes=("d_model", "heads"),
         unit=1,
     ),

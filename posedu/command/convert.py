@@ -18,6 +18,9 @@ from posedu.tools.checkpoints import (
 from posedu.tools.checkpoints.conversion import FusedOrder
 from posedu.tools.configs.rotary_config import ConfigError
 
+CONFIGS = ("config.json", "params.json")
+"""Names of configurations that are looked for beside a checkpoint."""
+
 
 def convert(
     source: Annotated[
@@ -68,15 +71,20 @@ def convert(
 ) -> None:
     """Convert a checkpoint to another layout of pairs.
 
-    No logit changes. Status 1 if a tensor cannot be converted: the plan names it, and
-    nothing is written.
+    No logit changes, in code that rotates the new pairs. Of a folder, the tensors and
+    their index are written, without config.json. Status 1 if a tensor cannot be
+    converted: the plan names it, and nothing is written.
     """
     if target is None and not dry_run:
         refuse(source, "a target must be given, or --dry-run")
     if (fused is None) != (heads is None) or (kv_heads is not None and heads is None):
         refuse(source, "--fused needs --heads, and --heads and --kv-heads need --fused")
     path = Path(source)
+    if not path.exists():
+        refuse(source, "there is no such file or folder")
     beside = path if path.is_dir() else path.parent
+    if config is None and not any((beside / name).exists() for name in CONFIGS):
+        refuse(str(beside), f"it has no {' or '.join(CONFIGS)}: give --config FILE")
     try:
         conversion = Conversion.from_config(
             config or beside,
@@ -92,7 +100,9 @@ def convert(
             show(str(planned))
         else:
             convert_file(path, target, conversion, overwrite=overwrite)
-            show(f"{planned.caption()}\nwritten to {target}")
+            show(f"{planned.caption()}\nwritten to {target}, the tensors alone")
+    except FileExistsError as error:
+        refuse(str(error.filename), "exists; --overwrite replaces it")
     except (ConvertError, ConfigError, OSError, ValueError) as error:
         refuse(source, error)
     raise typer.Exit(WRONG if planned.refused else FINE)

@@ -21,7 +21,11 @@ HeadDim = Annotated[int | None, typer.Option("--d", help="Head dimension.")]
 
 def kernel(
     function: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="The kernel.")
+        str,
+        typer.Argument(
+            metavar="MODULE:FUNCTION",
+            help="The kernel: package.module:function or FILE.py:function.",
+        ),
     ],
     options: Options = None,
     encoding: Annotated[
@@ -54,7 +58,25 @@ def kernel(
         bool, typer.Option("--strict", help="Status 1 for what was not tried, too.")
     ] = False,
 ) -> None:
-    """Test whether a kernel is right, and name its fault."""
+    """Test whether a kernel is right, and name its fault.
+
+    A kernel takes tensors by position, and what is after * by these names:
+
+    \b
+    kernel(x, positions)
+      changes features, as RoPE does:
+      x [batch, heads, tokens, d], positions [batch, tokens]
+    kernel(q, k, cos, sin)
+      as apply_rotary_pos_emb: cos and sin [batch, tokens, d]
+    kernel(q, k, v, positions, *, causal, table, ...)
+      returns attention's output
+    kernel(*, query_positions, key_positions, table, ...)
+      returns a bias of scores, such as ALiBi or T5's:
+      positions [queries] and [keys], bias [heads, queries, keys]
+
+    It gets the parameters of the encoding by their names: T5's bias has table, [heads,
+    buckets], and for a kernel that returns a bias, heads is their number.
+    """  # noqa: D301 – Click keeps the lines of a paragraph that begins with \b.
     from posedu.tools.kernels.check import check_kernel, import_kernel
     from posedu.tools.kernels.oracle import OracleError, parse_options
 

@@ -18,7 +18,17 @@ from posedu.numpy.attention import Hooks, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
 from posedu.numpy.nope import nope
-from posedu.numpy.path import path_attention, path_fox, selective_rope
+from posedu.numpy.path import (
+    carope,
+    grape_a,
+    grape_ap,
+    grape_m,
+    path_attention,
+    path_fox,
+    retention,
+    selective_rope,
+    wall,
+)
 from posedu.numpy.relative import (
     deberta,
     inkling,
@@ -67,6 +77,7 @@ __all__ = [
     "attend",
     "axial",
     "cape",
+    "carope",
     "comrope_ap",
     "comrope_ld",
     "cope",
@@ -84,6 +95,9 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "grape_a",
+    "grape_ap",
+    "grape_m",
     "gta",
     "inkling",
     "kerple_log",
@@ -109,6 +123,7 @@ __all__ = [
     "randomized",
     "rerotation",
     "resonance",
+    "retention",
     "riflex",
     "rope",
     "sandwich",
@@ -122,6 +137,7 @@ __all__ = [
     "transformer_xl",
     "tupe",
     "value_rotation",
+    "wall",
     "xpos",
     "yarn",
 ]

@@ -18,7 +18,17 @@ from posedu.sympy.attention import Hooks, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
 from posedu.sympy.nope import nope
-from posedu.sympy.path import path_attention, path_fox, selective_rope
+from posedu.sympy.path import (
+    carope,
+    grape_a,
+    grape_ap,
+    grape_m,
+    path_attention,
+    path_fox,
+    retention,
+    selective_rope,
+    wall,
+)
 from posedu.sympy.relative import (
     deberta,
     inkling,
@@ -57,6 +67,7 @@ __all__ = [
     "attend",
     "axial",
     "cape",
+    "carope",
     "comrope_ap",
     "comrope_ld",
     "cope",
@@ -74,6 +85,9 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "grape_a",
+    "grape_ap",
+    "grape_m",
     "gta",
     "inkling",
     "kerple_log",
@@ -91,6 +105,7 @@ __all__ = [
     "pose",
     "randomized",
     "rerotation",
+    "retention",
     "rope",
     "sandwich",
     "selective_rope",
@@ -103,5 +118,6 @@ __all__ = [
     "transformer_xl",
     "tupe",
     "value_rotation",
+    "wall",
     "xpos",
 ]

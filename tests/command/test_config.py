@@ -187,7 +187,15 @@ def test_a_model_without_rotation_is_a_reading(write, capsys):
     assert encodings == [{"kind": "alibi", "bias_max": 8.0, "heads": 8}]
     assert main(["diff", path, write(LLAMA, "llama.json")]) == 1
     assert "order of tokens  ALiBi with the slopes" in capsys.readouterr().out
+    same = write(bloom | {"num_attention_heads": 8}, "same.json")
+    assert main(["diff", path, same]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("No rotation in any layer of both; the order of tokens")
+    assert "comes from ALiBi with the slopes 0.5, 0.25" in said
     vit = write({"model_type": "vit"}, "vit.json")
+    assert main(["diff", vit, vit]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("No rotation in any layer of both. Not compared: where")
     assert main(["config", vit]) == 0 and main(["config", vit, "--strict"]) == 1
     assert "is not known here" in capsys.readouterr().out
 

@@ -60,6 +60,7 @@ def test_a_kernel_is_right_or_wrong_or_not_run(here, capsys):
     assert "✗ RoPE: wrong" in capsys.readouterr().out
     assert main(["kernel", "own_kernels:nothing", *half]) == 2
     assert "cannot run: it raises NotImplementedError" in capsys.readouterr().out
+    assert main(["kernel", "own_kernels.py:rotate", *half]) == 0
 
 
 def test_a_kernel_is_tested_with_the_numbers_of_a_configuration(here, capsys):
@@ -121,18 +122,27 @@ def test_a_checkpoint_is_planned_and_converted(checkpoint, here, capsys):
     assert [*here.glob("*new*")] == []
     target = str(here / "new.safetensors")
     assert main(["convert", "model", target, "--to", "interleaved"]) == 0
-    assert f"written to {target}" in capsys.readouterr().out
+    assert f"written to {target}, the tensors alone" in capsys.readouterr().out
     before, _ = read(checkpoint / "model.safetensors")
     after, _ = read(here / "new.safetensors")
     name = "model.layers.0.self_attn.q_proj.weight"
     heads = before[name].view(2, 2, 16, 64).transpose(1, 2).reshape(64, 64)
     assert torch.equal(after[name], heads)
     assert main(["convert", "model", target, "--to", "interleaved"]) == 2
-    assert "exists" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"{target}: exists; --overwrite replaces it\n"
     given = ["--from", "interleaved", "--config", "model/config.json", "--to", "half"]
     assert main(["convert", target, str(here / "back.safetensors"), *given]) == 0
     back, _ = read(here / "back.safetensors")
     assert all(torch.equal(back[n], before[n]) for n in before)
+
+
+def test_a_conversion_names_what_is_missing(checkpoint, capsys):
+    assert main(["convert", "nowhere", "new", "--to", "half"]) == 2
+    assert capsys.readouterr().err == "nowhere: there is no such file or folder\n"
+    (checkpoint / "config.json").unlink()
+    assert main(["convert", "model", "new", "--to", "half"]) == 2
+    assert "model: it has no config.json" in capsys.readouterr().err
+    assert not (checkpoint.parent / "new").exists()
 
 
 def test_a_tensor_that_cannot_be_converted_is_named(checkpoint, capsys):

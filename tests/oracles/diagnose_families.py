@@ -13,6 +13,7 @@ import argparse
 import copy
 import datetime
 import json
+import resource
 import signal
 import time
 import warnings
@@ -31,6 +32,7 @@ from support import ROOT
 OUT = ROOT / "book/data/diagnose-families.json"
 LIMIT = 20  # CPU seconds for one model
 MOST = 200_000_000  # parameters of one model
+MEMORY = 12 * 2**30  # bytes of the process, beyond which a class cannot allocate
 ORDER = {
     "text": "MODEL_FOR_CAUSAL_LM_MAPPING",
     "text to text": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
@@ -118,6 +120,7 @@ def main():
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     signal.signal(signal.SIGPROF, raise_too_long)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     kept = {}
     if options.out.exists():
         stored = json.loads(options.out.read_text("utf-8"))

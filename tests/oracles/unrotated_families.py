@@ -21,6 +21,7 @@ of which nothing is known.
 import copy
 import json
 import re
+import resource
 import signal
 import warnings
 from pathlib import Path
@@ -50,6 +51,7 @@ from posedu.tools.diagnose.scores import (
 OUT = Path(__file__).parents[2] / "posedu/tools/configs/unrotated.json"
 LIMIT = 60  # CPU seconds for one family
 MOST = 200_000_000  # parameters of one model
+MEMORY = 12 * 2**30  # bytes of the process, beyond which a class cannot allocate
 LENGTHS = (160, 40)
 ORDER = ("SEQ_TO_SEQ_CAUSAL_LM", "CAUSAL_LM", "MASKED_LM")
 SMALLER = {
@@ -338,6 +340,7 @@ def main():
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     signal.signal(signal.SIGPROF, raise_too_long)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     found, left_out = {}, {}
     for name, made, of in (bar := tqdm([*families()], unit="family")):
         bar.set_postfix_str(name)

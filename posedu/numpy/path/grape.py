@@ -243,12 +243,12 @@ def grape_ap(
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         p = np.einsum("hnc,tc->htn", weight, require_input("grape_ap", tokens))
         size = np.sqrt(np.mean(p**2, axis=-1, keepdims=True) + _EPS)
-        angles = -tokens.key_positions[:, None]
+        angles = -tokens.key_positions[None, :, None]
         of_keys = rotated(p / size, angles, layout=layout)
         of_queries = p / size if normalized == "both" else p
         logits = np.einsum("hin,hln->hil", of_queries, of_keys) / weight.shape[1]
         psi = np.tril(-m * np.logaddexp(0, -logits))
-        l_is_after_j = np.tri(len(angles), k=-1)
+        l_is_after_j = np.tri(psi.shape[-1], k=-1)
         return psi @ l_is_after_j
 
     return Hooks(bias=bias, needs_causal=True)

@@ -57,12 +57,21 @@ def strengths(
     return largest * sigmoid(beta_weight @ x.T + beta_bias[:, None])
 
 
-def path_attention(**weights: Any) -> Hooks:
+def path_attention(
+    *,
+    heads: int,
+    w_up: Float[Array, "transitions d rank"],
+    beta_weight: Float[Array, "transitions d_model"],
+    beta_bias: Float[Array, "transitions"],
+    w_down: Float[Array, "rank d_model"] | None = None,
+    w_taps: Float[Array, "transitions d width"] | None = None,
+    negative_eigenvalues: bool = True,
+) -> Hooks:
     """Return the attention hooks of PaTH: a product of Householder matrices.
 
     The score of query i and key j is q_i · T_i ⋯ T_(j+1) k_j / √d, with the transitions
-    T_t = I − β_t w_t w_tᵀ of :func:`path_products`, whose keyword arguments ``weights``
-    are (arXiv 2505.16381 §3.1). Positions are not used. Equation ``def-path``.
+    T_t = I − β_t w_t w_tᵀ (arXiv 2505.16381 §3.1). The arguments are those of
+    :func:`path_products`. Positions are not used. Equation ``def-path``.
 
     Returns
     -------
@@ -73,7 +82,15 @@ def path_attention(**weights: Any) -> Hooks:
     TypeError, ValueError
         Arrays that hold no floats, shapes that do not match.
     """
-    weights = require_path(**weights)
+    weights = require_path(
+        heads=heads,
+        w_up=w_up,
+        beta_weight=beta_weight,
+        beta_bias=beta_bias,
+        w_down=w_down,
+        w_taps=w_taps,
+        negative_eigenvalues=negative_eigenvalues,
+    )
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         return path_products(tokens, **weights) / np.sqrt(tokens.d)
@@ -86,7 +103,13 @@ def path_fox(
     gate_weight: Float[Array, "heads d_model"],
     gate_bias: Float[Array, "heads"],
     scaling: PathScaling,
-    **weights: Any,
+    heads: int,
+    w_up: Float[Array, "transitions d rank"],
+    beta_weight: Float[Array, "transitions d_model"],
+    beta_bias: Float[Array, "transitions"],
+    w_down: Float[Array, "rank d_model"] | None = None,
+    w_taps: Float[Array, "transitions d width"] | None = None,
+    negative_eigenvalues: bool = True,
 ) -> Hooks:
     """Return the attention hooks of PaTH-FoX: PaTH's products and FoX's forget gates.
 
@@ -101,8 +124,8 @@ def path_fox(
     scaling
         What 1/√d multiplies: the ``"product"`` of query and key alone (the paper), or
         the whole ``"logit"``, gates included (the authors' code).
-    weights
-        Keyword arguments of :func:`path_products`.
+    heads, w_up, beta_weight, beta_bias, w_down, w_taps, negative_eigenvalues
+        As :func:`path_products`.
 
     Returns
     -------
@@ -114,7 +137,15 @@ def path_fox(
         Arrays that hold no floats, shapes that do not match, unknown ``scaling``.
     """
     require_choice("scaling", scaling, PathScaling)
-    weights = require_path(**weights)
+    weights = require_path(
+        heads=heads,
+        w_up=w_up,
+        beta_weight=beta_weight,
+        beta_bias=beta_bias,
+        w_down=w_down,
+        w_taps=w_taps,
+        negative_eigenvalues=negative_eigenvalues,
+    )
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         x = require_input("path_fox", tokens)

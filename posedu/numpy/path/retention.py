@@ -7,6 +7,7 @@ from posedu._arguments import (
     Layout,
     RetentionNormalization,
     RetentionSpacing,
+    Spacing,
     require_base,
     require_choice,
     require_dimension,
@@ -103,7 +104,7 @@ def retention(
     require_choice("spacing", spacing, RetentionSpacing)
     require_choice("normalization", normalization, RetentionNormalization)
     base = require_base(base)
-    rule = "paper" if spacing == "rope" else "tensor2tensor"
+    rule: Spacing = "paper" if spacing == "rope" else "tensor2tensor"
 
     def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
         omega = frequencies(q.shape[-1], base=base, spacing=rule)

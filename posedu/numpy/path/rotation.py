@@ -12,7 +12,7 @@ Array = np.ndarray
 
 def rotated(
     x: Float[Array, "heads tokens d"],
-    angles: Float[Array, "heads tokens pairs"],
+    angles: Float[Array, "#heads tokens #pairs"],
     *,
     layout: Layout,
 ) -> Float[Array, "heads tokens d"]:

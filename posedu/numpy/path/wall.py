@@ -82,7 +82,7 @@ def wall(
     if (scalar_weight is None) != (scalar_bias is None):
         raise ValueError("scalar_weight and scalar_bias go together, got one of them")
     scalar = None
-    if scalar_weight is not None:
+    if scalar_weight is not None and scalar_bias is not None:
         scalar = (
             require_floats("scalar_weight", scalar_weight),
             require_floats("scalar_bias", scalar_bias),

@@ -396,15 +396,20 @@ class _Part:
         empty.
         """
         new, old = (self.config.get(n) for n in ("rope_parameters", "rope_scaling"))
-        if new is not None and old is not None and new != old:
+        has_both = new is not None and old and new != old
+        where = "rope_parameters" if new is not None or old is None else "rope_scaling"
+        if has_both:
             self._warn(
                 "two-values",
                 "rope_parameters and rope_scaling are both given and differ: "
-                "transformers 5 uses rope_scaling, and version 4 knows no other; "
-                "rope_parameters is used here",
+                "transformers uses rope_scaling, which is read here",
             )
-        where = "rope_scaling" if new is None and old is not None else "rope_parameters"
-        given = old if new is None else new
+            unused = mapping(f"{self.prefix}{where}", new)
+            within = (of for of in unused.values() if isinstance(of, Mapping))
+            for of in (unused, *within):
+                _ = [*of.values()]  # so that no name in it is warned of
+            where = "rope_scaling"
+        given = old if where == "rope_scaling" else new
         return ChainMap({}, mapping(f"{self.prefix}{where}", given or {})), where
 
     def _by_kind(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import ItemsView, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 ABOUT_POSITIONS = re.compile(
@@ -37,28 +38,39 @@ NOT_ABOUT_ROTATION = re.compile(
 """Names that mention positions and change no rotation."""
 
 
+ALIKE = 0.87
+"""Least similarity, as difflib measures it, of a misspelled name and the right one."""
+
+
 class Watched(Mapping[str, Any]):
     """A configuration that notes which of its names are read.
 
     A name is read when its value is taken by ``[]`` or ``get``; to ask whether it is
-    there, or to go through all of them, is not to read it. Objects in the
-    configuration are watched as well.
+    there, or to go through all of them, is not to read it. Names that are asked for and
+    are not there are noted, too. Objects in the configuration are watched as well.
     """
 
     def __init__(self, content: Mapping[str, Any]):
         self._content = content
         self._inner: dict[str, Watched] = {}
         self._read: set[str] = set()
+        self._absent: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of ``name``, which is noted as read."""
+        if name not in self:
+            raise KeyError(name)
         value = self._content[name]
         self._read.add(name)
         return self._watched(name, value)
 
     def __contains__(self, name: object) -> bool:
         """Return whether ``name`` is in the configuration."""
-        return name in self._content
+        if name in self._content:
+            return True
+        if isinstance(name, str):
+            self._absent.add(name)
+        return False
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._content)
@@ -91,6 +103,22 @@ class Watched(Mapping[str, Any]):
                     if isinstance(each, Mapping):
                         inside = self._inside(f"{name}[{n}]", each)
                         yield from inside.unread(f"{prefix}{name}[{n}].")
+
+    def similar(self, name: str) -> str:
+        """Return the absent name that was asked for and is most like ``name``.
+
+        ``name`` is one of those of :meth:`unread`. If no name is so alike that ``name``
+        may be a misspelling of it, or if it is known to change no rotation, the result
+        is empty.
+        """
+        outer, _, rest = name.partition(".")
+        if rest and outer in self._inner:
+            found = self._inner[outer].similar(rest)
+            return found and f"{outer}.{found}"
+        if NOT_ABOUT_ROTATION.fullmatch(name):
+            return ""
+        found = get_close_matches(name, sorted(self._absent), n=1, cutoff=ALIKE)
+        return found[0] if found else ""
 
     def under(self, prefix: str) -> "Watched":
         """Return the names that begin with ``prefix``, without it, noted with these."""

@@ -12,7 +12,8 @@ from posedu.tools.configs.rotary_config import Reading, RotaryConfig, Temperatur
 SAME = 2.0**-20
 """Relative difference up to which two frequencies are one: 8 roundings of float32, in
 which files store bases and factors."""
-UNKNOWN = "not given"
+ROTATIONS = "Same rotations in all layers."
+UNROTATED = "No rotation in any layer of both"
 
 
 @check_types
@@ -39,16 +40,19 @@ class Differences(Table):
         The differences, empty if the configurations have the same effect.
     unknown
         What could not be compared, since a configuration does not say it.
+    alike
+        What is the same in both if there are no differences, a sentence.
     """
 
     names: tuple[str, str]
     found: tuple[Difference, ...]
     unknown: tuple[str, ...] = ()
+    alike: str = ROTATIONS
 
     def caption(self) -> str:
         """Return a sentence: how many things differ, and what is not known."""
         count = len(self.found)
-        text = "Same rotations in all layers."
+        text = self.alike
         if count:
             text = f"{count} thing{'s' * (count > 1)} differ{'s' * (count == 1)}."
         if self.unknown:
@@ -84,10 +88,14 @@ def differences(
     unknown: list[str] = []
     for where, a, b in _pairs(one, other, unknown):
         found += _of_kind(where, a, b, unknown)
+    alike = ROTATIONS
     if not (one.is_rotated and other.is_rotated):
         found += _of_order(one, other, unknown)
+        is_known = one.order and one.encodings == other.encodings
+        same = f"; the order of tokens comes from {one.order}" if is_known else ""
+        alike = f"{UNROTATED}{same}."
     found += _of_temperature(one.temperature, other.temperature)
-    return Differences(names, tuple(found), tuple(dict.fromkeys(unknown)))
+    return Differences(names, tuple(found), tuple(dict.fromkeys(unknown)), alike)
 
 
 Kind = tuple[str, RotaryConfig | None, RotaryConfig | None]

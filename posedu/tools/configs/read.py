@@ -178,15 +178,13 @@ def _with_unread(read: Reader, config: Config) -> Reading:
     """
     watched = Watched(config)
     reading = read(watched)
-    unread = (
-        Remark(
-            WARNING,
-            f"{name} is not read: if it changes a rotation, this reading is wrong",
-            "unread-name",
-        )
-        for name in watched.unread()
-        if about_positions(name)
-    )
+    unread = []
+    for name in watched.unread():
+        meant = watched.similar(name)
+        if about_positions(name) or about_positions(meant):
+            text = "is not read: if it changes a rotation, this reading is wrong"
+            guess = f"; is it {meant}, misspelled?" if meant else ""
+            unread.append(Remark(WARNING, f"{name} {text}{guess}", "unread-name"))
     return replace(reading, remarks=(*reading.remarks, *unread))
 
 
@@ -223,5 +221,11 @@ def _load(path: Path) -> tuple[Any, list[str]]:
         return json.loads(data, object_pairs_hook=hook), repeated
     except UnicodeDecodeError as error:
         raise ConfigError("the file is not JSON: it is not text") from error
+    except json.JSONDecodeError as error:
+        is_cut = error.pos >= len(error.doc.rstrip()) or "Unterminated" in error.msg
+        where = f"it ends within an object or list, at line {error.lineno}"
+        raise ConfigError(
+            f"the file is not JSON: {where if is_cut else error}"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the file is not JSON: {error}") from error

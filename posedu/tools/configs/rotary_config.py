@@ -21,8 +21,8 @@ CODES: Mapping[str, str] = {
     "unread-name": "a name that has to do with positions was not read; if the class "
     "reads it, the reading is wrong",
     "ignored-name": "a name that the class of this family does not read",
-    "two-values": "one thing has two different values under two names, or one name is "
-    "there twice",
+    "two-values": "one thing has two different values under two names, one name is "
+    "there twice, or two values contradict each other",
     "unknown-type": "a RoPE type or class that the library does not define",
     "missing-base": "no base is given, and what a library takes in its place differs",
     "class-defaults": "the class fills in what the file leaves out, and what it fills "

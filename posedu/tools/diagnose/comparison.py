@@ -5,7 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from posedu._argument_types import check_types
-from posedu.tools.configs.differences import Difference, Differences
+from posedu.tools.configs.differences import (
+    ROTATIONS,
+    UNROTATED,
+    Difference,
+    Differences,
+)
 from posedu.tools.configs.rotary_config import RotaryConfig
 from posedu.tools.diagnose.measurement import MeasuredRotation
 from posedu.tools.diagnose.report import (
@@ -45,7 +50,13 @@ def measured_differences(diagnosis: Diagnosis, names: tuple[str, str]) -> Differ
         if fault.name in OF_SCORES
     ]
     uncompared = (diagnosis.uncompared,) if diagnosis.uncompared else ()
-    return Differences(names, tuple(rows), (*uncompared, *diagnosis.left_out))
+    is_rotated = any(layer.query.width for layer in diagnosis.layers)
+    return Differences(
+        names,
+        tuple(rows),
+        (*uncompared, *diagnosis.left_out),
+        ROTATIONS if is_rotated else f"{UNROTATED}.",
+    )
 
 
 def _where(layers: list[str], count: int) -> str:

@@ -1,15 +1,13 @@
 """Loading of the model that a command names: a function, a file or a folder."""
 
-import importlib
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
+from posedu.tools._importing import imported
 from posedu.tools.diagnose.inputs import Refused
 from posedu.tools.diagnose.small_model import small
 
@@ -34,7 +32,7 @@ def load(target: str, *, weights: bool) -> nn.Module:
     if colon and not Path(target).exists():
         sys.path.insert(0, "")
         try:
-            model = getattr(_imported(module), name)()
+            model = getattr(imported(module), name)()
         except (Exception, SystemExit) as error:
             raise Refused(_one_line(error)) from error
         if not isinstance(model, nn.Module):
@@ -61,19 +59,6 @@ def load(target: str, *, weights: bool) -> nn.Module:
         if not Path(target).exists():
             raise Refused(f"{NEITHER}, nor a model on this machine") from error
         raise Refused(_one_line(error)) from error
-
-
-def _imported(module: str) -> ModuleType:
-    """Import a module by its name, or by the path of its file."""
-    if not module.endswith(".py"):
-        return importlib.import_module(module)
-    spec = spec_from_file_location(Path(module).stem, module)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{module} cannot be imported")
-    found = module_from_spec(spec)
-    sys.modules[spec.name] = found
-    spec.loader.exec_module(found)
-    return found
 
 
 def _one_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 A kernel is called with positions, unless it has parameters ``cos`` and ``sin``, as
 ``apply_rotary_pos_emb(q, k, cos, sin)`` of transformers, or takes no positions at all.
+A kernel with parameters ``query_positions`` and ``key_positions`` returns a bias.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +20,10 @@ from posedu.tools.kernels.oracle import KEY_HEADS, Case
 
 WITH_TABLES = ("rope", "axial", "m-rope")
 """Encodings that are computed by a kernel from cosines and sines alone."""
+WITH_BIAS = ("alibi", "t5", "kerple-log", "kerple-power", "sandwich", "fire")
+"""Encodings that add to scores a bias of positions and parameters alone."""
+OF_QUERIES, OF_KEYS = "query_positions", "key_positions"
+"""Names of the parameters of a kernel that returns a bias."""
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -38,16 +43,22 @@ class TableKernel:
         features in the encoding's layout.
     tests_keys
         Whether the test's features are the keys, and not the queries.
+    has_heads_axis
+        Whether cosines and sines are ``[batch, 1, tokens, d]``, and not ``[batch,
+        tokens, d]``.
     """
 
     kernel: Callable[..., Any]
     vectors: int
     form: str | None = None
     tests_keys: bool = False
+    has_heads_axis: bool = False
 
     def at(self, case: Case) -> Callable[..., Any]:
         """Return the kernel of features and positions for one test case."""
         cos, sin = _tables(case, self.form or case.options["layout"])
+        if self.has_heads_axis:
+            cos, sin = cos[:, None], sin[:, None]
 
         def called(x: Any, positions: Any, **parameters: Any) -> Any:
             tables = {"cos": _like(x, cos), "sin": _like(x, sin)}
@@ -109,7 +120,75 @@ def table_kernels(kernel: Callable[..., Any], case: Case) -> Sequence[TableKerne
         return []
     usual = TableKernel(kernel, len(vectors))
     other = LAYOUTS[1 - LAYOUTS.index(case.options["layout"])]
-    return [usual, replace(usual, form=other)]
+    both = [usual, replace(usual, form=other)]
+    return [*both, *(replace(each, has_heads_axis=True) for each in both)]
+
+
+def attention_with_bias(kernel: Callable[..., Any], case: Case) -> Callable | None:
+    """Return attention with the bias that a kernel returns, if that is what it returns.
+
+    Such a kernel has parameters ``query_positions``, ``[queries]``, and
+    ``key_positions``, ``[keys]``. It returns ``[heads, queries, keys]`` or ``[queries,
+    keys]``. If it has a parameter ``heads``, it gets the number of heads. The result is
+    ``None`` for other kernels, and for encodings that are more than such a bias.
+    """
+    named = _parameters(kernel)
+    if case.name not in WITH_BIAS or not {OF_QUERIES, OF_KEYS} <= {*named}:
+        return None
+    implementation = CATALOG[case.name].implementation("numpy")
+    hooks = implementation(**case.options, **case.parameters)
+
+    def called(q: Any, k: Any, v: Any, positions: Any, causal: bool, **own: Any) -> Any:
+        if "heads" in named:
+            own["heads"] = q.shape[1]
+        queries = q.shape[2]
+        biases = [
+            torch.as_tensor(
+                kernel(query_positions=row[-queries:], key_positions=row, **own)
+            )
+            for row in positions
+        ]
+        out = _attention(
+            *map(torch.as_tensor, (q, k, v)), biases, hooks.scale(q.shape[-1]), causal
+        )
+        return out if isinstance(q, torch.Tensor) else out.numpy()
+
+    return called
+
+
+def _attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    biases: Sequence[torch.Tensor],
+    scale: float,
+    causal: bool,
+) -> torch.Tensor:
+    """Return attention's output, computed in float32 at least.
+
+    Parameters
+    ----------
+    q, k, v
+        ``[batch, heads, tokens, d]``, ``q`` with the last tokens alone in a decoding
+        step, ``k`` and ``v`` with fewer heads for grouped keys.
+    biases
+        The bias of each sequence, for all heads or for each.
+    scale
+        The factor of the inner products.
+    causal
+        Whether no query attends to a later key.
+    """
+    wide = torch.promote_types(q.dtype, torch.float32)
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.to(wide).repeat_interleave(group, 1) for x in (k, v))
+    scores = q.to(wide) @ k.mT * scale
+    scores = torch.stack([s + b for s, b in zip(scores, biases, strict=True)])
+    if causal:
+        queries, keys = scores.shape[-2:]
+        later = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
+        later = later.triu(1 + keys - queries)
+        scores = scores.masked_fill(later, -torch.inf)
+    return (scores.softmax(-1).to(wide) @ v).to(q.dtype)
 
 
 def without_positions(kernel: Callable[..., Any], case: Case) -> Callable | None:

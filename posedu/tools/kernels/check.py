@@ -26,8 +26,13 @@ Arguments of a kernel:
     tokens, d_model]``.
 ``kernel(q, k, cos, sin)``
     for RoPE on one or several axes, as ``apply_rotary_pos_emb`` of transformers:
-    parameters are named ``cos`` and ``sin``, ``[batch, tokens, d]``. It returns both
-    rotated tensors. ``kernel(x, cos, sin)`` returns one.
+    parameters are named ``cos`` and ``sin``, ``[batch, tokens, d]``; if the kernel
+    raises for these, they are ``[batch, 1, tokens, d]``. It returns both rotated
+    tensors. ``kernel(x, cos, sin)`` returns one.
+``kernel(query_positions, key_positions, **parameters)``
+    for T5's bias, ALiBi, KERPLE, Sandwich and FIRE: a bias alone, ``[heads, queries,
+    keys]`` or ``[queries, keys]``, for positions ``[queries]`` and ``[keys]``. The
+    parameters are named so. If one is named ``heads``, it is the number of heads.
 
 A kernel without positions is tested where they are 0, 1, 2, … Parameters have the names
 that they have in the reference, the NumPy implementation in float64. Positions are
@@ -35,7 +40,6 @@ int64 (float64 if not whole), parameters float32 at least.
 """
 
 import copy
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -48,8 +52,10 @@ from posedu._argument_types import check_types, short_repr
 from posedu._arguments import require_choice
 from posedu.catalog import CATALOG
 from posedu.crosscheck.common import DTYPES, roundoff, share_of_bound, to_numpy
+from posedu.tools._importing import imported
 from posedu.tools.kernels.arguments import (
     TableKernel,
+    attention_with_bias,
     table_kernels,
     without_positions,
 )
@@ -315,6 +321,9 @@ def check_kernel(
     for cases in by_variant:
         found = []
         for adapted, own, reasons in _adapted(kernel, cases):
+            is_last_resort = isinstance(adapted, TableKernel) and adapted.has_heads_axis
+            if found and is_last_resort:
+                continue
             given = own, wanted, tensors, device, dtypes is not None
             try:
                 made = _runs(adapted, *given)
@@ -326,6 +335,11 @@ def check_kernel(
             made = [_narrowed(run) for run in made]
             for run in made:
                 run.untried[:0] = reasons
+                if is_last_resort:
+                    run.remarks.append(
+                        "cosines and sines are given as [batch, 1, tokens, d]: it "
+                        "raises for [batch, tokens, d]"
+                    )
             found.append(made)
         right = [made for made in found if _is_right(made, angles)]
         runs += (right or found)[:1]
@@ -367,6 +381,10 @@ def _adapted(kernel, cases):
     for table in tables:
         yield table, cases, []
     if tables:
+        return
+    with_bias = attention_with_bias(kernel, cases[0])
+    if with_bias is not None:
+        yield with_bias, cases, []
         return
     counting = [case for case in cases if case.counts_tokens]
     without = without_positions(kernel, cases[0]) if counting else None
@@ -925,7 +943,7 @@ def _ranges(numbers: np.ndarray, whole: int | None) -> str:
 
 
 def import_kernel(given: str) -> Callable[..., Any]:
-    """Import the function that ``given`` names as ``module:function``.
+    """Import the function ``module:function``, or ``FILE.py:function``.
 
     Raises
     ------
@@ -937,7 +955,7 @@ def import_kernel(given: str) -> Callable[..., Any]:
     if not (module and path):
         raise OracleError(f"the kernel must be MODULE:FUNCTION, got {given!r}")
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = imported(module)
         for part in path.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:

@@ -841,6 +841,9 @@ def _of_t5_buckets(
     def linear(far: Array) -> Array:
         return (far - exact) / (distance - exact) * (side - exact)
 
+    def single(far: Array) -> Array:
+        return far - exact
+
     def unscaled(far: Array) -> Array:
         return np.log(far / exact) * (side - exact)
 
@@ -849,6 +852,7 @@ def _of_t5_buckets(
 
     for text, steps in (
         ("far buckets are equally wide, without a logarithm", linear),
+        ("far buckets have one distance each, without a logarithm", single),
         ("the logarithm is not divided by that of the largest distance", unscaled),
         ("numbers of far buckets are rounded up", rounded_up),
     ):

@@ -18,12 +18,12 @@ Products = Callable[..., Tensor]
 def untraced(name: str) -> Callable[[Products], Products]:
     """Return a decorator for functions whose loop a compiler would unroll.
 
-    The decorated function computes without autocast. Under a compiler it is one operation
-    of the name ``posedu::name``, for all lengths; its backward pass computes the
-    products once more. All positional arguments are tensors, the first two queries and
-    keys ``[batch, heads, tokens, d]``, and the result is ``[batch, heads, queries,
-    keys]`` in the dtype of the queries. Keyword arguments are for calls without a
-    compiler.
+    The decorated function computes without autocast. Under a compiler it is one
+    operation of the name ``posedu::name``, for all lengths, whose backward pass
+    computes the products once more. All positional arguments are tensors, the first two
+    queries and keys ``[batch, heads, tokens, d]``, and the result is ``[batch, heads,
+    queries, keys]`` in the dtype of the queries. Keyword arguments are for calls
+    without a compiler.
     """
 
     def decorate(products: Products) -> Products:
@@ -53,7 +53,8 @@ def _operation(name: str, products: Products) -> Products:
     def gradients(*tensors: Tensor) -> list[Tensor]:
         *inputs, gradient = tensors
         with without_autocast(gradient):
-            return list(torch.func.vjp(products, *inputs)[1](gradient))
+            found = torch.func.vjp(products, *inputs)[1](gradient)
+        return [t.contiguous() for t in found]
 
     def result(*tensors: Tensor) -> Tensor:
         with without_autocast(tensors[0]):
@@ -72,7 +73,9 @@ def _operation(name: str, products: Products) -> Products:
         schema=f"({given}, Tensor gradient) -> Tensor[]",
     )
     forward.register_fake(lambda q, k, *_: q.new_empty(*q.shape[:3], k.shape[2]))
-    backward.register_fake(lambda *tensors: [*map(torch.empty_like, tensors[:-1])])
+    backward.register_fake(
+        lambda *tensors: [t.new_empty(t.shape) for t in tensors[:-1]]
+    )
     forward.register_autograd(
         lambda ctx, gradient: tuple(backward(*ctx.saved_tensors, gradient)),
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),

@@ -72,8 +72,6 @@ class GRAPEM(PathRotation):
         ``phase``, a ``base`` that is not above 1.
     """
 
-    needs_own_key_last = True
-
     def __init__(
         self,
         d_model: int,
@@ -107,15 +105,26 @@ class GRAPEM(PathRotation):
             return {"phases": (z / _PHASE_SCALE).sigmoid()}
         return {"phases": functional.softplus(z)}
 
-    def angles(self, tokens: Tokens) -> Float[Tensor, "batch phases keys pairs"]:
-        """Return the rotation angles: minus frequencies times sums of phases.
+    def transport(
+        self, tokens: Tokens
+    ) -> tuple[
+        Float[Tensor, "batch heads queries d"], Float[Tensor, "batch key_heads keys d"]
+    ]:
+        """Rotate queries and keys clockwise, by the phases of the tokens before each.
 
-        The sums are those of the tokens before each token.
+        A query's own phase is computed anew, since hidden keys may stand behind its own
+        in a cache of fixed size.
         """
-        phases = tokens.memory["phases"]
-        before = path_sums(phases, tokens) - phases.mT
+        assert tokens.x is not None
+        phases, own = tokens.memory["phases"], self.remember(tokens.x)["phases"]
+        sums = path_sums(phases, tokens)
+        of_queries = sums[..., tokens.keys - tokens.q.shape[2] :] - own.mT
         theta = self.log_frequencies.to(torch.float64).exp()
-        return -before[..., None] * theta
+        return self.rotated(
+            tokens,
+            -of_queries[..., None] * theta,
+            -(sums - phases.mT)[..., None] * theta,
+        )
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""
@@ -298,8 +307,8 @@ class GRAPEAP(Encoding):
         psi = m.to(dtype)[:, None, None] * functional.logsigmoid(logits)
         psi = psi.masked_fill(~tokens.mask, 0.0)
         # Sums begin at the query, so that those of near keys are rounded least.
-        from_key = psi.flip(-1).cumsum(-1).flip(-1)
-        return functional.pad(from_key[..., 1:], (0, 1))
+        from_key = functional.pad(psi, (0, 1)).flip(-1).cumsum(-1).flip(-1)
+        return from_key[..., 1:]
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

@@ -11,6 +11,7 @@ from posedu._arguments import (
     Layout,
     RetentionNormalization,
     RetentionSpacing,
+    Spacing,
     require_base,
     require_choice,
     require_dimension,
@@ -87,7 +88,7 @@ class Retention(Encoding):
             "normalization", normalization, RetentionNormalization
         )
         self.base = require_base(base)
-        rule = "paper" if spacing == "rope" else "tensor2tensor"
+        rule: Spacing = "paper" if spacing == "rope" else "tensor2tensor"
         omega = frequencies(d, base=base, spacing=rule)
         self.rope = RoPE(d, layout=layout, frequencies=omega)
 

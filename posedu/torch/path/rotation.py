@@ -52,20 +52,31 @@ class PathRotation(Encoding):
     def transport(
         self, tokens: Tokens
     ) -> tuple[
-        Float[Tensor, "batch heads queries d"], Float[Tensor, "batch heads keys d"]
+        Float[Tensor, "batch heads queries d"], Float[Tensor, "batch key_heads keys d"]
     ]:
         """Rotate queries and keys, each by the sum of the tokens up to its own.
 
         Each query head rotates the keys in its own way, unless all angles are alike.
         """
-        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
-        cos, sin = cos_sin(self.angles(tokens), dtype)
+        angles = self.angles(tokens)
         first = tokens.keys - tokens.q.shape[2]
-        q = rotate_pairs(
-            tokens.q, cos[:, :, first:], sin[:, :, first:], layout=self.layout
+        return self.rotated(tokens, angles[:, :, first:], angles)
+
+    def rotated(
+        self,
+        tokens: Tokens,
+        of_queries: Float[Tensor, "batch angle_heads queries pairs"],
+        of_keys: Float[Tensor, "batch angle_heads keys pairs"],
+    ) -> tuple[
+        Float[Tensor, "batch heads queries d"], Float[Tensor, "batch key_heads keys d"]
+    ]:
+        """Return queries and keys, rotated by float64 angles of each head or of all."""
+        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
+        k = tokens.grouped_k if of_keys.shape[1] == 1 else tokens.k
+        return (
+            rotate_pairs(tokens.q, *cos_sin(of_queries, dtype), layout=self.layout),
+            rotate_pairs(k, *cos_sin(of_keys, dtype), layout=self.layout),
         )
-        k = tokens.grouped_k if cos.shape[1] == 1 else tokens.k
-        return q, rotate_pairs(k, cos, sin, layout=self.layout)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from posedu.numpy import path as reference
 from posedu.numpy.attention import attend as attend_reference
-from posedu.torch import FoX, Wall, attend
+from posedu.torch import FoX, PaTH, Wall, attend
 from posedu.torch.path import gated_products
 from support.path import DOUBLE, layer_of, normal, stepwise
 
@@ -211,8 +211,9 @@ def test_gradients_through_blocks():
     )
 
 
-def test_the_compiled_operation_has_its_gradient():
-    layer = layer_of(Wall(8, 2, 4))
+@pytest.mark.parametrize("make", (PaTH, Wall))
+def test_the_compiled_operation_has_its_gradient(make, unchecked):
+    layer = layer_of(make(8, 2, 4))
     torch.compiler.reset()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
     x = normal(1, 35, 8)

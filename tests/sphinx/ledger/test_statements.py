@@ -39,6 +39,14 @@ NOT_MET = {
     "gta": "met in its own paper alone",
     "m-rope": "younger than what is met",
     "string": "met by its theorem alone, without a form",
+    **dict.fromkeys(
+        (
+            *("selective-rope", "path", "path-fox", "carope", "grape-m", "grape-a"),
+            *("grape-ap", "wall"),
+        ),
+        "younger than what is met",
+    ),
+    "retention": "met as a recurrence, not as an encoding",
     "deberta": "not met beside Transformer-XL, T5 and TUPE",
 }
 

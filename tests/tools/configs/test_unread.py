@@ -52,6 +52,24 @@ OTHER_SPELLINGS = {
 """Names in people's files that no reader here knows, and the file around them."""
 
 
+@pytest.mark.parametrize("meant", ["rope_theta", "partial_rotary_factor"])
+def test_a_misspelled_name_is_warned_of_with_the_right_one(meant):
+    """Two letters are exchanged, so that "rotary" may no longer be in the name."""
+    config = LLAMA | {meant: 0.5 if "factor" in meant else 5e5}
+    value = config.pop(meant)
+    for at in range(len(meant) - 1):
+        name = meant[:at] + meant[at + 1] + meant[at] + meant[at + 2 :]
+        if name == meant:
+            continue
+        (warning,) = (r for r in read_rope({**config, name: value}).remarks if r.code)
+        assert warning.text.startswith(f"{name} is not read")
+        assert warning.text.endswith(f"is it {meant}, misspelled?")
+
+
+def test_names_that_are_like_others_and_right_are_not_warned_of():
+    assert not read_rope(LLAMA | {"v_head_dim": 128, "rope_thetas": None}).warnings
+
+
 @pytest.mark.parametrize("names, around", OTHER_SPELLINGS.values(), ids=OTHER_SPELLINGS)
 def test_other_spellings_are_warned_of(names, around):
     """Each was once read without a word."""

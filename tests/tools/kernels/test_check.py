@@ -467,6 +467,65 @@ def test_a_kernel_of_cosines_and_sines_is_adapted(kernel, layout, knows):
         assert check_kernel(kernel, "m-rope", d=16, **sections).ok
 
 
+def test_cosines_with_an_axis_for_heads_are_given_where_others_fail():
+    def broadcast(q, k, cos, sin):
+        def half(x):
+            a, b = x.chunk(2, -1)
+            return torch.cat((-b, a), -1)
+
+        return q * cos + half(q) * sin, k * cos + half(k) * sin
+
+    verdict = check_kernel(broadcast)
+    assert verdict.ok and verdict.options["layout"] == "half", str(verdict)
+    assert any("[batch, 1, tokens, d]" in remark for remark in verdict.remarks)
+    assert not any("[batch, 1" in r for r in check_kernel(of_transformers).remarks)
+    verdict = check_kernel(lambda q, k, cos, sin: broadcast(q, k, cos, -sin), **HALF)
+    assert verdict.faults == ("sign",)
+
+
+def t5_bias(query_positions, key_positions, table, *, largest=128, far=torch.log):
+    """T5's bias alone; ``far`` is the scale of far buckets."""
+    offsets = (query_positions[:, None] - key_positions).clamp(min=0)
+    exact = table.shape[1] // 2
+    ratio = offsets.clamp(min=exact).double() / exact
+    more = far(ratio) / far(torch.tensor(largest / exact)) * exact
+    bucket = torch.where(offsets < exact, offsets, (exact + more).long())
+    return table[:, bucket.clamp(max=table.shape[1] - 1)]
+
+
+def one_bucket_each(query_positions, key_positions, table):
+    """T5's bias whose far buckets have one distance each."""
+    offsets = (query_positions[:, None] - key_positions).clamp(0, table.shape[1] - 1)
+    return table[:, offsets]
+
+
+@pytest.mark.parametrize("tensors", ["torch", "numpy"])
+def test_a_kernel_that_returns_a_bias_is_adapted(tensors):
+    def alibi_bias(query_positions, key_positions, heads):
+        slopes = 2.0 ** (-8.0 * np.arange(1, heads + 1) / heads)
+        if tensors == "torch":
+            slopes = torch.tensor(slopes, device=query_positions.device)
+        return -slopes[:, None, None] * (query_positions[:, None] - key_positions)
+
+    own = dict(ALIBI, tensors=tensors)
+    verdict = check_kernel(alibi_bias, "alibi", **own)
+    assert verdict.ok and verdict.seen.endswith("to 100,000"), str(verdict)
+
+    def steeper(query_positions, key_positions, heads):
+        return 2 * alibi_bias(query_positions, key_positions, heads)
+
+    assert check_kernel(steeper, "alibi", **own).faults == ("twice",)
+
+
+def test_a_bias_without_a_logarithm_is_named():
+    assert check_kernel(t5_bias, "t5", **T5).ok
+    linear = partial(t5_bias, far=lambda ratio: ratio - 1)
+    for kernel, text in ((linear, "equally wide"), (one_bucket_each, "one distance")):
+        verdict = check_kernel(kernel, "t5", **T5)
+        assert verdict.faults == ("buckets",), str(verdict)
+        assert text in verdict.message and "without a logarithm" in verdict.message
+
+
 def test_a_shift_of_all_features_where_some_rotate_is_named():
     """Cached keys are moved by their whole width in llama.cpp#4889."""
     verdict = check_kernel(rotated, "rerotation", d=16, rotary_dim=8, **HALF)
