@@ -39,11 +39,14 @@ def of_catalog(root=ROOT):
     """Return the names, papers and models of the catalog's encodings and RoPE scalings.
 
     They are lists by page, or ``page#id`` for what is stated by a labeled equation.
-    ``root`` is the repository's folder, whose bibliography has the papers.
+    Encodings that have no page yet have none. ``root`` is the repository's folder,
+    whose bibliography has the papers.
     """
     papers = parse_file(root / "book" / "references.bib").entries
     found = {}
     for record in [*CATALOG.values(), *ROPE_SCALINGS.values()]:
+        if not record.page:
+            continue
         names = [record.name, record.title, getattr(record, "module", record.name)]
         names += [NOTE.sub("", model) for model in record.adopters]
         names += [record.arxiv, *_paper(papers[record.paper])]
