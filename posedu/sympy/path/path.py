@@ -14,7 +14,7 @@ from posedu.sympy.stickbreaking import sigmoid
 
 
 def householder(w: sp.Matrix, beta: sp.Expr) -> sp.Matrix:
-    """The matrix I − β w wᵀ of a column w: for β = 2 and |w| = 1 a reflection.
+    """The matrix I − β w wᵀ of a column w: a reflection for β = 2 and a unit w.
 
     Equation ``def-householder``.
     """
