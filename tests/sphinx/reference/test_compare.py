@@ -18,7 +18,7 @@ from posedu_sphinx.reference import attention_shares, compare, joining_theorems
 from posedu_sphinx.reference.attention_shares import TOKENS, shares
 
 NONE = joining_theorems.NONE
-DRAWN = [e.name for e in CATALOG.values() if attention_shares.can_be_drawn(e)]
+DRAWN = [e.name for e in compare.treated() if attention_shares.can_be_drawn(e)]
 KEYS = np.arange(1, TOKENS + 1)[:, None]
 
 
@@ -160,7 +160,7 @@ def test_the_formulas_of_a_card_are_those_that_the_code_names():
     for path in sorted((ROOT / "book").glob("*/*.md")):
         found = re.findall(r"^\$\$ \(([\w-]+)\)", path.read_text("utf-8"), re.M)
         known |= {label: (path.stem, n) for n, label in enumerate(found)}
-    found = {name: compare.labels(e, known) for name, e in CATALOG.items()}
+    found = {e.name: compare.labels(e, known) for e in compare.treated()}
     assert all(found.values())
     assert {label for labels in found.values() for label in labels} <= {*known}
     assert found["rope"] == ["def-rope"]

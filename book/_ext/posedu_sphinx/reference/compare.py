@@ -69,7 +69,7 @@ def fill(app, doctree, docname):
     for placeholder in list(doctree.findall(compare_placeholder)):
         data = Path(app.srcdir) / "book" / "data"
         bits = Result.load(data / "characters-cpu.json")
-        cards = [_card(app, docname, encoding, data, bits) for encoding in _treated()]
+        cards = [_card(app, docname, encoding, data, bits) for encoding in treated()]
         parts = [
             asset("reference/compare.css"),
             _form(),
@@ -81,7 +81,7 @@ def fill(app, doctree, docname):
         placeholder.replace_self(nodes.raw("", "".join(parts), format="html"))
 
 
-def _treated():
+def treated():
     """Return the catalog records of the encodings that the book's pages treat."""
     return [e for e in CATALOG.values() if e.chapter or e.treated]
 
@@ -116,7 +116,7 @@ def _form():
 
 
 def _options():
-    groups = groupby(_treated(), key=lambda encoding: encoding.family)
+    groups = groupby(treated(), key=lambda encoding: encoding.family)
     return "".join(
         f'<optgroup label="{FAMILIES[family]}">'
         + "".join(
