@@ -13,7 +13,7 @@ from posedu._arguments import (
     require_bool,
     require_choice,
 )
-from posedu.sympy._expressions import expressions, matrix
+from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.bias.alibi import alibi_slopes
 from posedu.sympy.path.product import path_scores
@@ -32,7 +32,9 @@ def grape_phases(
 
     Equation ``def-grape-phase``.
     """
-    z = x * phase_weight.T + sp.ones(x.rows, 1) * sp.Matrix([list(phase_bias)])
+    x, weight = matrix("x", x), matrix("phase_weight", phase_weight)
+    bias = sp.Matrix([list(expressions("phase_bias", phase_bias))])
+    z = x * weight.T + sp.ones(x.rows, 1) * bias
     return z.applyfunc(softplus if phase == "softplus" else lambda e: sigmoid(e / 16))
 
 
@@ -80,7 +82,7 @@ def unipotent(d: int, bias: sp.Expr) -> sp.Matrix:
     (arXiv 2512.07805 §4). Equation ``def-unipotent``.
     """
     lifted = sp.eye(d + 2)
-    lifted[d, d + 1] = bias
+    lifted[d, d + 1] = expression("bias", bias)
     return lifted
 
 
@@ -90,9 +92,10 @@ def lifted_score(q: sp.Matrix, k: sp.Matrix, product: sp.Matrix) -> sp.Expr:
     Appended are 1 and 0 to the query divided by √d, 0 and 1 to the key. Equation
     ``def-unipotent``.
     """
+    q, k = matrix("q", q), matrix("k", k)
     left = sp.Matrix([[*(q / sp.sqrt(q.cols)), 1, 0]])
     right = sp.Matrix([*k, 0, 1])
-    return (left * product * right)[0]
+    return (left * matrix("product", product) * right)[0]
 
 
 def grape_a(

@@ -32,9 +32,12 @@ def directions(
     ``x`` has a row for each token; ``w_up`` is ``[d, rank]``, ``w_down`` ``[rank,
     d_model]``, ``w_taps`` ``[d, width]``. Equation ``def-path-directions``.
     """
-    w = (x if w_down is None else x * w_down.T) * w_up.T
+    inner = x if w_down is None else x * matrix("w_down", w_down).T
+    w = inner * matrix("w_up", w_up).T
     if w_taps is not None:
-        w = short_convolution(w, w_taps).applyfunc(lambda z: z * sigmoid(z))
+        w = short_convolution(w, matrix("w_taps", w_taps)).applyfunc(
+            lambda z: z * sigmoid(z)
+        )
     eps = sp.Rational(1, 10**6)
     return [(w[t, :] / sp.sqrt(w[t, :].dot(w[t, :]) + eps)).T for t in range(w.rows)]
 
@@ -70,18 +73,35 @@ def path_products(
     return path_scores(tokens, [own for own in transitions for _ in range(group)])
 
 
-def path_attention(**weights: Any) -> Hooks:
+def path_attention(
+    *,
+    heads: int,
+    w_up: Sequence[sp.Matrix],
+    beta_weight: sp.Matrix,
+    beta_bias: Sequence[sp.Expr],
+    w_down: sp.Matrix | None = None,
+    w_taps: Sequence[sp.Matrix] | None = None,
+    negative_eigenvalues: bool = True,
+) -> Hooks:
     """Return the hooks of PaTH, the functions by which it acts on attention.
 
-    ``weights`` are the keyword arguments of :func:`path_products`. Equation
-    ``def-path``.
+    The arguments are those of :func:`path_products`. Equation ``def-path``.
     """
+    weights: dict[str, Any] = dict(
+        heads=heads,
+        w_up=w_up,
+        beta_weight=beta_weight,
+        beta_bias=beta_bias,
+        w_down=w_down,
+        w_taps=w_taps,
+        negative_eigenvalues=negative_eigenvalues,
+    )
 
     def logits(tokens: Tokens) -> Heads:
         products = path_products(tokens, **weights)
         return tuple(m / sp.sqrt(tokens.d) for m in products)
 
-    return Hooks(logits=logits, heads=weights["heads"], needs_causal=True)
+    return Hooks(logits=logits, heads=heads, needs_causal=True)
 
 
 def path_fox(
@@ -89,7 +109,13 @@ def path_fox(
     gate_weight: sp.Matrix,
     gate_bias: Sequence[sp.Expr],
     scaling: PathScaling,
-    **weights: Any,
+    heads: int,
+    w_up: Sequence[sp.Matrix],
+    beta_weight: sp.Matrix,
+    beta_bias: Sequence[sp.Expr],
+    w_down: sp.Matrix | None = None,
+    w_taps: Sequence[sp.Matrix] | None = None,
+    negative_eigenvalues: bool = True,
 ) -> Hooks:
     """Return the hooks of PaTH-FoX, the functions by which it acts on attention.
 
@@ -98,6 +124,15 @@ def path_fox(
     require_choice("scaling", scaling, PathScaling)
     gate_weight = matrix("gate_weight", gate_weight)
     gate_bias = expressions("gate_bias", gate_bias)
+    weights: dict[str, Any] = dict(
+        heads=heads,
+        w_up=w_up,
+        beta_weight=beta_weight,
+        beta_bias=beta_bias,
+        w_down=w_down,
+        w_taps=w_taps,
+        negative_eigenvalues=negative_eigenvalues,
+    )
 
     def logits(tokens: Tokens) -> Heads:
         root = sp.sqrt(tokens.d)
@@ -110,4 +145,4 @@ def path_fox(
                 scores.append(product / root + gates)
         return tuple(scores)
 
-    return Hooks(logits=logits, heads=weights["heads"], needs_causal=True)
+    return Hooks(logits=logits, heads=heads, needs_causal=True)

@@ -335,13 +335,6 @@ def _yarn(of: Parameters) -> dict[str, Any]:
             f"{of.where}: beta_fast must be at least beta_slow, got {fast:g} and "
             f"{slow:g}"
         )
-    _compare_lengths(of, trained)
-    if of.longest and trained < of.longest != round(trained * factor):
-        of.note(
-            f": factor {factor:g} times original_max_position_embeddings {trained:,} "
-            f"is {trained * factor:,.0f}, and max_position_embeddings is "
-            f"{of.longest:,}"
-        )
     truncate = of.given.get("truncate")
     if not isinstance(truncate, bool | None):
         raise ConfigError(
@@ -377,21 +370,10 @@ def _llama3(of: Parameters) -> dict[str, Any]:
             f"{high:g} and {low:g}"
         )
     trained = of.trained
-    _compare_lengths(of, trained)
     return {
         "options": {"factor": of.number("factor"), "low": low, "high": high},
         "trained": trained,
     }
-
-
-def _compare_lengths(of: Parameters, trained: int) -> None:
-    """Warn of a training length above the longest length of texts."""
-    if of.longest is not None and trained > of.longest:
-        of.warn(
-            "two-values",
-            f".original_max_position_embeddings is {trained:,}, the length in training "
-            f"before scaling, and max_position_embeddings is {of.longest:,}, less",
-        )
 
 
 def _longrope(of: Parameters) -> dict[str, Any]:

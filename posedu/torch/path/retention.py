@@ -89,7 +89,7 @@ class Retention(Encoding):
         )
         self.base = require_base(base)
         rule: Spacing = "paper" if spacing == "rope" else "tensor2tensor"
-        omega = frequencies(d, base=base, spacing=rule)
+        omega = frequencies(d, base=base, spacing=rule, device="cpu").tolist()
         self.rope = RoPE(d, layout=layout, frequencies=omega)
 
     def rotate(

@@ -1158,17 +1158,6 @@ REMARKS = {
         | {"rope_scaling": {"type": "dynamic", "factor": 2}},
         "keys that were cached before a change are rotated by the wrong",
     ),
-    "a length in training above the longest": (
-        dict(LLAMA, rope_theta=1e4)
-        | {
-            "rope_scaling": {
-                "type": "yarn",
-                "factor": 2.0,
-                "original_max_position_embeddings": 262144,
-            }
-        },
-        "original_max_position_embeddings is 262,144, the length in training",
-    ),
     "both objects": (
         dict(LLAMA, rope_parameters={"rope_theta": 1e4}, rope_scaling={"factor": 2.0}),
         "are both given and differ",
@@ -1197,22 +1186,6 @@ def test_of_two_objects_the_one_that_transformers_takes_is_read():
     assert reading.kinds == read_rope(LLAMA_31).kinds
     names = both | {"rotary_pct": 0.5, "rope_scaling_factor": 2.0}
     assert len(read_rope(names).warnings) > 1
-
-
-def test_a_factor_that_does_not_fit_the_lengths_is_noted():
-    yarn = {"rope_type": "yarn", "original_max_position_embeddings": 4096}
-    texts = {
-        factor: [
-            r.text
-            for r in read_rope(
-                dict(LLAMA, rope_theta=1e4, rope_scaling=yarn | {"factor": factor})
-            ).remarks
-        ]
-        for factor in (32.0, 16.0)
-    }
-    assert texts[32.0] == []
-    (note,) = texts[16.0]
-    assert "4,096 is 65,536, and max_position_embeddings is 131,072" in note
 
 
 def test_what_is_right_is_not_warned_of():
