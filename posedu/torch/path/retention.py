@@ -11,14 +11,12 @@ from posedu._arguments import (
     Layout,
     RetentionNormalization,
     RetentionSpacing,
-    Spacing,
     require_base,
     require_choice,
     require_dimension,
 )
 from posedu.torch._tensors import Positions
 from posedu.torch.encoding import Encoding, Tokens
-from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rope import RoPE
 from posedu.torch.shared import Shared
 
@@ -88,8 +86,8 @@ class Retention(Encoding):
             "normalization", normalization, RetentionNormalization
         )
         self.base = require_base(base)
-        rule: Spacing = "paper" if spacing == "rope" else "tensor2tensor"
-        omega = frequencies(d, base=base, spacing=rule, device="cpu").tolist()
+        last = d / 2 if spacing == "rope" else max(d / 2 - 1, 1)
+        omega = [base ** (-p / last) for p in range(d // 2)]
         self.rope = RoPE(d, layout=layout, frequencies=omega)
 
     def rotate(
