@@ -89,7 +89,6 @@ class Retention(Encoding):
         last = d / 2 if spacing == "rope" else max(d / 2 - 1, 1)
         omega = [base ** (-p / last) for p in range(d // 2)]
         self.rope = RoPE(d, layout=layout, frequencies=omega)
-        self.rope.to(torch.get_default_device())  # where other modules are made
 
     def rotate(
         self,
