@@ -93,7 +93,6 @@ def positions_of(axes, kind=""):
 RUNS = [
     pytest.param(entry, variant, route, id=f"{entry.label(variant)}-{route}")
     for entry in CATALOG.values()
-    if entry.name != "retention"  # RoPE keeps a list of frequencies on the host
     for variant in entry.variants
     for route in ROUTES
     if model_of(entry, variant, route, variant.heads) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 from torch.types import Device
 
@@ -11,19 +11,20 @@ from posedu._arguments import (
     Layout,
     RetentionNormalization,
     RetentionSpacing,
+    Spacing,
     require_base,
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import Positions
-from posedu.torch.encoding import Encoding, Tokens
-from posedu.torch.rotary.rope import RoPE
-from posedu.torch.shared import Shared
+from posedu.torch._tensors import angles, cos_sin
+from posedu.torch.encoding import Encoding, Sizes, Tokens
+from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary.rotation import PairRotation
 
 _LARGEST = 5e4  # torchscale's largest divisor of a row, below the largest float16
 
 
-class Retention(Encoding):
+class Retention(PairRotation):
     """Retention (RetNet, arXiv 2307.08621): rotations and decays, without a softmax.
 
     Queries and keys are rotated as by RoPE, and a head's scaled products s_ij of query
@@ -64,8 +65,8 @@ class Retention(Encoding):
         ``layout``, ``spacing`` or ``normalization``, ``base`` not above 1.
     """
 
+    is_group = True
     needs_causal = True
-    heads: int
     d: int
 
     def __init__(
@@ -79,49 +80,38 @@ class Retention(Encoding):
         base: float = 10000.0,
     ):
         super().__init__()
-        self.heads = require_dimension("heads", heads, 1)
+        self.query_heads = require_dimension("heads", heads, 1)
         self.d = require_dimension("d", d)
         self.spacing = require_choice("spacing", spacing, RetentionSpacing)
         self.normalization = require_choice(
             "normalization", normalization, RetentionNormalization
         )
+        self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
-        last = d / 2 if spacing == "rope" else max(d / 2 - 1, 1)
-        omega = [base ** (-p / last) for p in range(d // 2)]
-        self.rope = RoPE(d, layout=layout, frequencies=omega)
 
-    def rotate(
-        self,
-        q: Float[Tensor, "batch heads tokens d"],
-        k: Float[Tensor, "batch kv_heads tokens d"],
-        positions: Positions,
-    ) -> tuple[
-        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
-    ]:
-        """Rotate queries and keys by their positions, as RoPE does."""
-        return self.rope.rotate(q, k, positions)
+    def require(self, layer: Sizes) -> None:
+        """Raise unless the layer has this head dimension and number of query heads."""
+        Encoding.require(self, layer)  # unlike a rotation's, whose heads are of keys
+        if layer.heads != self.query_heads:
+            raise ValueError(
+                f"Retention was made for heads = {self.query_heads}, the layer has "
+                f"heads = {layer.heads}"
+            )
 
-    def rotate_in_model(
-        self, q: Tensor, k: Tensor, positions: Tensor, shared: Shared
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
-        """Rotate queries and keys by a table that ``shared`` keeps for all layers."""
-        return self.rope.rotate_in_model(q, k, positions, shared)
+        rule: Spacing = "paper" if self.spacing == "rope" else "tensor2tensor"
+        omega = frequencies(self.d, base=self.base, spacing=rule, device=device)
+        return cos_sin(angles(positions, omega), dtype)
 
     def rotation_state(self) -> tuple[Tensor, ...]:
-        """Return the tensor that determines the rotation angles: the frequencies."""
-        return self.rope.rotation_state()
-
-    def move_keys(
-        self,
-        k: Float[Tensor, "batch kv_heads keys d"],
-        shifts: Shaped[Tensor, "rows keys *position"],
-    ) -> Float[Tensor, "batch kv_heads keys d"]:
-        """Rotate cached keys further, by shifts of their positions."""
-        return self.rope.move_keys(k, shifts)
+        """Return a tensor of one number that determines the angles: the base."""
+        return (torch.full((1,), self.base, dtype=torch.float64, device="cpu"),)
 
     def log_decays(self, device: Device = None) -> Float[Tensor, "heads"]:
         """Return log γ_h of each head, in float64. Equation ``def-retention-decay``."""
-        h = torch.arange(self.heads, dtype=torch.float64, device=device)
+        h = torch.arange(self.query_heads, dtype=torch.float64, device=device)
         return torch.log1p(-torch.exp2(-5 - h))
 
     def weigh(
@@ -148,7 +138,7 @@ class Retention(Encoding):
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""
         return (
-            f"{self.heads}, {self.d}, layout={self.rope.layout!r}, "
+            f"{self.query_heads}, {self.d}, layout={self.layout!r}, "
             f"spacing={self.spacing!r}, normalization={self.normalization!r}, "
             f"base={self.base:g}"
         )

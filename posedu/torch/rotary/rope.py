@@ -90,9 +90,7 @@ class RoPE(PairRotation):
                 raise ValueError(
                     f"frequencies must be [pairs], got shape {list(own.shape)}"
                 )
-            is_tensor = isinstance(frequencies, Tensor)
-            values = own.tolist() if is_tensor else map(float, frequencies)
-            rotary_dim = require_own_frequencies(values, rotary_dim)
+            rotary_dim = require_own_frequencies(own.tolist(), rotary_dim)
             self.frequencies = own
         self.attention_factor = require_finite("attention_factor", attention_factor)
         self.rotary_dim = require_rotary_dim(rotary_dim, d)
