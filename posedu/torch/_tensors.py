@@ -53,6 +53,12 @@ def require_float_dtype(name: str, dtype: torch.dtype) -> None:
         raise TypeError(f"{name} must hold floats of 16 bits or more, got {dtype}")
 
 
+def wide_dtype(x: Tensor, parameter: Tensor) -> torch.dtype:
+    """Return the dtype to compute in: the wider one of both tensors', or float32."""
+    own = torch.promote_types(x.dtype, parameter.dtype)
+    return torch.promote_types(own, torch.float32)
+
+
 def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     """Raise unless ``x`` is a tensor of finite floats of the given shape.
 

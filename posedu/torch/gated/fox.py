@@ -20,7 +20,7 @@ from posedu._arguments import (
     require_times,
 )
 from posedu.torch._autograd import without_autocast
-from posedu.torch._tensors import require_shape
+from posedu.torch._tensors import require_shape, wide_dtype
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
@@ -136,8 +136,7 @@ def log_gates(
     The result is float64 if the tokens or the parameters are. Without a weight, w is
     0. Equation ``def-gate``.
     """
-    own = torch.promote_types(x.dtype, gate_bias.dtype)
-    wide = torch.promote_types(own, torch.float32)
+    wide = wide_dtype(x, gate_bias)
     logits = gate_bias.to(wide).expand(*x.shape[:2], -1)
     if gate_weight is not None:
         with without_autocast(x):

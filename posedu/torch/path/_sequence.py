@@ -26,6 +26,18 @@ def path_sums(
     return sums.unflatten(1, amounts.shape[2:])
 
 
+def forget_bias(
+    log_gates: Float[Tensor, "batch keys heads"], tokens: Tokens
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Sum of the log gates after the key up to the query, of every pair, in float64.
+
+    For keys after the query the result has no meaning. Equation ``def-forget``.
+    """
+    c = tokens.running_sum(log_gates)
+    of_queries = c[..., tokens.keys - tokens.q.shape[2] :]
+    return of_queries[..., None] - c[..., None, :]
+
+
 def products_in_segments(
     products: Callable[..., Float[Tensor, "batch heads queries keys"]],
     tokens: Tokens,
@@ -63,13 +75,13 @@ def short_convolution(
     """
     if tokens.padding is None and tokens.segments is None:
         return _convolved(features, taps)
-    order = sequence_order(tokens)
+    order = _sequence_order(tokens)
     sorted_features = _gathered(features, order)
     out = _convolved(sorted_features, taps, _earlier_in_sequence(tokens, order, taps))
     return _gathered(out, order.argsort(dim=1))
 
 
-def sequence_order(tokens: Tokens) -> Int[Tensor, "batch keys"]:
+def _sequence_order(tokens: Tokens) -> Int[Tensor, "batch keys"]:
     """Return the indices of all tokens, sorted: padding first, then by segment.
 
     Within a segment (one of several packed sequences) tokens keep their order.

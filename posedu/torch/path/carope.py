@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from posedu._arguments import Layout, require_index
 from posedu.torch._autograd import without_autocast
+from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Tokens
 from posedu.torch.path._sequence import path_sums
 from posedu.torch.path.rotation import PathRotation
@@ -56,9 +57,7 @@ class CARoPE(PathRotation):
     ) -> Mapping[str, Float[Tensor, "batch tokens heads"]]:
         """Return the logarithm of each token's frequencies, in float32 or wider."""
         weight = self.frequency_weight
-        wide = torch.promote_types(
-            torch.promote_types(x.dtype, weight.dtype), torch.float32
-        )
+        wide = wide_dtype(x, weight)
         with without_autocast(x):
             logits = x.to(wide) @ weight.to(wide).mT
         return {"log_frequencies": -functional.softplus(logits).log1p()}

@@ -21,7 +21,7 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch._autograd import without_autocast
-from posedu.torch._tensors import cos_sin
+from posedu.torch._tensors import cos_sin, wide_dtype
 from posedu.torch.bias.alibi import alibi_slopes
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.frequencies import frequencies
@@ -98,7 +98,7 @@ class GRAPEM(PathRotation):
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens phases"]]:
         """Return the phases of each token, in float32 or wider."""
-        wide = _wide(x, self.phase_weight)
+        wide = wide_dtype(x, self.phase_weight)
         with without_autocast(x):
             z = x.to(wide) @ self.phase_weight.to(wide).mT + self.phase_bias.to(wide)
         if self.phase == "sigmoid":
@@ -188,7 +188,7 @@ class GRAPEA(Encoding):
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """Return −(i − j) times the slopes of each query and key."""
-        wide = _wide(tokens.q, self.omega)
+        wide = wide_dtype(tokens.q, self.omega)
         m = alibi_slopes(self.heads, slopes=self.slopes, device=tokens.q.device)
         size = m.to(wide) * functional.softplus(self.omega.to(wide))
         rate = tokens.q.new_zeros((), dtype=wide)
@@ -283,7 +283,7 @@ class GRAPEAP(Encoding):
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens heads probe_d"]]:
         """Return the probes of each token, in float32 or wider."""
-        wide = _wide(x, self.probe_weight)
+        wide = wide_dtype(x, self.probe_weight)
         weight = self.probe_weight.to(wide)
         with without_autocast(x):
             probes = x.to(wide) @ weight.flatten(0, 1).mT
@@ -317,12 +317,6 @@ class GRAPEAP(Encoding):
             f"layout={self.layout!r}, normalized={self.normalized!r}, "
             f"probe_d={self.probe_weight.shape[1]}"
         )
-
-
-def _wide(x: Tensor, parameter: Tensor) -> torch.dtype:
-    """Return the dtype to compute in: the wider of both, at least float32."""
-    own = torch.promote_types(x.dtype, parameter.dtype)
-    return torch.promote_types(own, torch.float32)
 
 
 def _scaled(

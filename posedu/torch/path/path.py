@@ -16,10 +16,15 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch._autograd import without_autocast
+from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.fox import log_gates
 from posedu.torch.path._compiled import untraced
-from posedu.torch.path._sequence import products_in_segments, short_convolution
+from posedu.torch.path._sequence import (
+    forget_bias,
+    products_in_segments,
+    short_convolution,
+)
 
 _BLOCK = 64  # tokens whose transitions are multiplied at once
 _EPS = 1e-6  # the authors' ε of the norm of w
@@ -113,9 +118,7 @@ class PaTH(Encoding):
 
         Both are in float32 or wider.
         """
-        wide = torch.promote_types(
-            torch.promote_types(x.dtype, self.w_up.dtype), torch.float32
-        )
+        wide = wide_dtype(x, self.w_up)
         with without_autocast(x):
             x = x.to(wide)
             inner = x if self.w_down is None else x @ self.w_down.to(wide).mT
@@ -257,10 +260,8 @@ class PaTHFoX(PaTH):
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """Return products and sums of log gates. Equation ``def-path-fox``."""
-        c = tokens.running_sum(tokens.memory["log_gates"])
-        of_queries = c[..., c.shape[-1] - tokens.q.shape[2] :]
         products, scale = self.products(tokens), self.scale(tokens.d)
-        gates = (of_queries[..., None] - c[..., None, :]).to(products.dtype)
+        gates = forget_bias(tokens.memory["log_gates"], tokens).to(products.dtype)
         if self.scaling == "logit":
             return (products + gates) * scale
         return products * scale + gates

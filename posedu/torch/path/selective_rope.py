@@ -21,6 +21,7 @@ from posedu._arguments import (
     require_positive,
 )
 from posedu.torch._autograd import without_autocast
+from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.path._sequence import path_sums, short_convolution
@@ -137,8 +138,7 @@ class SelectiveRoPE(PathRotation):
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens ..."]]:
         """Return each token's projected phases and gate, in float32 or wider."""
-        own = torch.promote_types(x.dtype, self.phase_weight.dtype)
-        wide = torch.promote_types(own, torch.float32)
+        wide = wide_dtype(x, self.phase_weight)
         with without_autocast(x):
             parts = x.to(wide).unflatten(-1, (self.heads, -1))
             size = (parts.square().sum(-1, keepdim=True) + _EPS).rsqrt()

@@ -13,7 +13,7 @@ from posedu._arguments import require_bool, require_dimension, require_finite
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.fox import log_gates
 from posedu.torch.path._compiled import untraced
-from posedu.torch.path._sequence import path_sums, products_in_segments
+from posedu.torch.path._sequence import forget_bias, path_sums, products_in_segments
 
 _BLOCK = 32  # queries that share an anchor
 
@@ -104,9 +104,8 @@ class Wall(Encoding):
         scores = self.products(tokens) * self.scale(tokens.d)
         if self.scalar_bias is None:
             return scores
-        c = tokens.running_sum(tokens.memory["scalar_log_gates"])
-        of_queries = c[..., c.shape[-1] - tokens.q.shape[2] :]
-        return scores + (of_queries[..., None] - c[..., None, :]).to(scores.dtype)
+        gates = forget_bias(tokens.memory["scalar_log_gates"], tokens)
+        return scores + gates.to(scores.dtype)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""
