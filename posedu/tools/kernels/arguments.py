@@ -179,16 +179,16 @@ def _attention(
         Whether no query attends to a later key.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.to(wide).repeat_interleave(group, 1) for x in (k, v))
-    scores = q.to(wide) @ k.mT * scale
-    scores = torch.stack([s + b for s, b in zip(scores, biases, strict=True)])
+    shape = q.shape[1], q.shape[2], k.shape[2]
+    bias = torch.stack([b.to(wide).expand(shape) for b in biases])
     if causal:
-        queries, keys = scores.shape[-2:]
+        queries, keys = shape[1:]
         later = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-        later = later.triu(1 + keys - queries)
-        scores = scores.masked_fill(later, -torch.inf)
-    return (scores.softmax(-1).to(wide) @ v).to(q.dtype)
+        bias = bias.masked_fill(later.triu(1 + keys - queries), -torch.inf)
+    out = torch.nn.functional.scaled_dot_product_attention(
+        *(x.to(wide) for x in (q, k, v)), attn_mask=bias, scale=scale, enable_gqa=True
+    )
+    return out.to(q.dtype)
 
 
 def without_positions(kernel: Callable[..., Any], case: Case) -> Callable | None:
