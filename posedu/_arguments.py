@@ -114,7 +114,7 @@ CoPEGates = Literal["content", "values", "keys"]
 PathScaling = Literal["product", "logit"]
 
 # Selective RoPE: frequencies that multiply the summed phases.
-PhaseTemperature = Literal["rope", "rfa"]
+PhaseTemperature = Literal["rope", "rfa", "one"]
 
 # Retention: frequencies of the rotation, and what divides rows of weights.
 RetentionSpacing = Literal["rope", "torchscale"]

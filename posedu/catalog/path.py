@@ -23,7 +23,7 @@ ENCODINGS = (
             ),
             variant(
                 layout="half",
-                temperature="rope",
+                temperature="one",
                 largest=4.0,
                 activation=False,
                 module={

@@ -91,8 +91,8 @@ def selective_temperatures(
     """Selective RoPE's factor τ of each pair's angle.
 
     ``"rope"``: base^(−2p/d); ``"rfa"``: tan(θ_p/2) divided by its largest value, for θ
-    from 0 to .9999 π in equal steps (the authors' code). Both are multiplied by
-    ``largest``. Equation ``def-selective-temperature``.
+    from 0 to .9999 π in equal steps; ``"one"``: 1 (all in the authors' code). All are
+    multiplied by ``largest``. Equation ``def-selective-temperature``.
 
     Raises
     ------
@@ -103,6 +103,8 @@ def selective_temperatures(
     largest = require_positive("largest", largest)
     if temperature == "rope":
         return largest * frequencies(d, base=base)
+    if temperature == "one":
+        return np.full(require_dimension("d", d) // 2, largest)
     half_angles = np.linspace(0, 0.9999 * np.pi / 2, require_dimension("d", d, 4) // 2)
     return largest * np.tan(half_angles) / np.tan(half_angles[-1])
 

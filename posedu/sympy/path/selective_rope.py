@@ -83,6 +83,8 @@ def selective_temperatures(
     largest = expression("largest", largest)
     if temperature == "rope":
         return [largest * w for w in frequencies(d, base=base)]
+    if temperature == "one":
+        return [largest] * (require_dimension("d", d) // 2)
     last = require_dimension("d", d, 4) // 2 - 1
     widest = sp.Rational(9999, 10000) * sp.pi / 2
     tangents = [sp.tan(widest * p / last) for p in range(last + 1)]

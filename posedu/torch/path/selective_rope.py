@@ -68,8 +68,9 @@ class SelectiveRoPE(PathRotation):
         Whether e^b, one for each head and pair, is added to the phases: with no other
         phase it makes RoPE with frequencies τ e^b. Default false.
     temperature
-        τ: ``"rope"``, base^(−2p/d), or ``"rfa"``, proportional to tan(θ_p/2) with θ
-        from 0 to .9999 π in equal steps, times ``largest``. Neither is trained.
+        τ: ``"rope"``, base^(−2p/d), ``"rfa"``, proportional to tan(θ_p/2) with θ from
+        0 to .9999 π in equal steps, or ``"one"``, 1 for every pair (the authors'
+        configurations for state tracking); times ``largest``. None is trained.
     base
         Base of the temperatures ``"rope"``. Default 500000 (the authors' code).
     largest
@@ -184,6 +185,11 @@ class SelectiveRoPE(PathRotation):
         """Return τ, the factor of each pair's angle, in float64."""
         if self.temperature == "rope":
             return self.largest * frequencies(self.d, base=self.base, device=device)
+        if self.temperature == "one":
+            of_pairs = (self.d // 2,)
+            return torch.full(
+                of_pairs, self.largest, dtype=torch.float64, device=device
+            )
         steps = torch.linspace(
             0, _WIDEST, self.d // 2, dtype=torch.float64, device=device
         )

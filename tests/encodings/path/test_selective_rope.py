@@ -209,3 +209,13 @@ def test_wrong_options_are_named(options, message):
 def test_heads_must_divide_the_width():
     with pytest.raises(ValueError, match="multiple of heads"):
         SelectiveRoPE(9, 2, 4, layout="half", gate=False)
+
+
+def test_temperatures_one_are_equal():
+    """The authors' state-tracking configurations have one temperature for all pairs."""
+    tau = selective_temperatures(6, temperature="one", largest=0.5)
+    np.testing.assert_array_equal(tau, [0.5] * 3)
+    module = SelectiveRoPE(
+        *(6, 1, 6), layout="half", gate=False, temperature="one", largest=0.5
+    )
+    np.testing.assert_array_equal(module.temperatures().numpy(), tau)
