@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -186,13 +187,15 @@ class Task:
 
     ``make(batch, length, trained, generator)`` returns token ids and labels, where
     ``trained`` is the training length. ``tokens`` and ``labels`` are the numbers of
-    different ids and labels.
+    different ids and labels, ``layers`` the number of the model's layers (None: that of
+    the settings).
     """
 
     title: str
     make: Callable[[int, int, int, torch.Generator], Batch]
     tokens: int
     labels: int
+    layers: int | None = None
 
 
 TASKS: Mapping[str, Task] = MappingProxyType(
@@ -273,7 +276,7 @@ class Model(CausalModel):
             lambda: condition.make(settings),
             tokens=task.tokens,
             labels=task.labels,
-            layers=settings.layers,
+            layers=settings.layers if task.layers is None else task.layers,
             heads=settings.heads,
             d=settings.d,
             route=condition.route,
@@ -289,11 +292,14 @@ class Run(AnyRun):
     the mean training loss of the last tenth of the steps.
     """
 
+    tasks: ClassVar[Mapping[str, Task]] = TASKS
+    conditions: ClassVar[Mapping[str, Condition]] = ALL
+
     task: str
 
     def __post_init__(self) -> None:
-        require_choice("task", self.task, tuple(TASKS))
-        require_choice("encoding", self.encoding, tuple(ALL))
+        require_choice("task", self.task, tuple(self.tasks))
+        require_choice("encoding", self.encoding, tuple(self.conditions))
         super().__post_init__()
 
     @property
@@ -307,7 +313,9 @@ class Result(Runs):
     """All runs of the sequences experiment, with its method and settings."""
 
     settings_type = Settings
-    run_type = Run
+    run_type: ClassVar[type[Run]] = Run
+    shown: ClassVar[Mapping[str, Condition]] = CONDITIONS
+    multiples: ClassVar[tuple[int, ...]] = MULTIPLES
 
     def accuracy(
         self, task: str, encoding: str, length: int
@@ -323,13 +331,13 @@ class Result(Runs):
         )
 
     def encodings(self, task: str) -> list[str]:
-        """Return the names of the :data:`CONDITIONS` that were trained at a task."""
+        """Return the names of the ``shown`` encodings that were trained at a task."""
         trained = {run.encoding for run in self.runs if run.task == task}
-        return [name for name in CONDITIONS if name in trained]
+        return [name for name in self.shown if name in trained]
 
     def lengths(self) -> list[int]:
         """Return the tested lengths, the training length first."""
-        return [m * self.settings.length for m in MULTIPLES]
+        return [m * self.settings.length for m in self.multiples]
 
     def evaluations(self) -> list[str]:
         """Return the tested lengths as text, the keys of accuracies."""
@@ -343,11 +351,12 @@ class Result(Runs):
         """
         yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
         trained = {run.key[:2] for run in self.runs}
-        for task, condition in product(TASKS, ALL):
+        tasks, conditions = self.run_type.tasks, self.run_type.conditions
+        for task, condition in product(tasks, conditions):
             if (task, condition) in trained:
                 values = [self.accuracy(task, condition, n) for n in self.lengths()]
                 cells = (in_percent(v, interval) for v in values)
-                yield (TASKS[task].title, ALL[condition].title, *cells)
+                yield (tasks[task].title, conditions[condition].title, *cells)
 
 
 def _make_batch(
@@ -417,17 +426,30 @@ def run(task: str, encoding: str, seed: int, settings: Settings) -> Run:
 
     ``task`` is a name in :data:`TASKS`, ``encoding`` a name in :data:`ALL`.
     """
+    return make_run(Result, task, encoding, seed, settings)
+
+
+def make_run(
+    result_type: type[Result], task: str, encoding: str, seed: int, settings: Settings
+) -> Run:
+    """Train one encoding at one task with one seed and test it at every length.
+
+    Tasks, encodings, test lengths and the type of the returned run are those of
+    ``result_type``.
+    """
     start = time.perf_counter()
+    run_type = result_type.run_type
+    of_task = run_type.tasks[task]
     with torch.random.fork_rng(devices=[]):
-        model = Model(ALL[encoding], TASKS[task], settings, seed)
-    loss = fit(model, TASKS[task], settings, seed)
-    return Run(
+        model = Model(run_type.conditions[encoding], of_task, settings, seed)
+    loss = fit(model, of_task, settings, seed)
+    return run_type(
         task=task,
         encoding=encoding,
         seed=seed,
         accuracy={
-            str(n): test(model, TASKS[task], n, settings, seed)
-            for n in (m * settings.length for m in MULTIPLES)
+            str(n): test(model, of_task, n, settings, seed)
+            for n in (m * settings.length for m in result_type.multiples)
         },
         loss=loss,
         seconds=time.perf_counter() - start,
