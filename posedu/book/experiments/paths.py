@@ -21,8 +21,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
 from types import MappingProxyType
+from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torch.nn import functional
 
 from posedu._arguments import require_dimension
@@ -37,6 +40,7 @@ from posedu.torch import (
     Retention,
     RoPE,
     SelectiveRoPE,
+    Tokens,
     Wall,
 )
 
@@ -60,7 +64,6 @@ class Settings(sequences.Settings):
     tasks that need content.
     """
 
-    steps: int = 1500
     tested: int = 64
 
 
@@ -188,8 +191,36 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 """Tasks by name. Labels of ``"recall"`` are values, counted from 0."""
 
 
-def _selective_rope(settings: sequences.Settings, *, gate: bool) -> SelectiveRoPE:
-    return SelectiveRoPE(
+class ForgettingSelectiveRoPE(SelectiveRoPE):
+    """Selective RoPE and FoX together: rotations and decays that both read the text.
+
+    Arguments and errors as for :class:`posedu.torch.SelectiveRoPE`.
+    """
+
+    def __init__(self, d_model: int, heads: int, d: int, **options: Any):
+        super().__init__(d_model, heads, d, **options)
+        self.fox = FoX(d_model, heads)
+
+    def remember(
+        self, x: Float[Tensor, "batch tokens d_model"]
+    ) -> Mapping[str, Float[Tensor, "batch tokens ..."]]:
+        """Return what both encodings cache of each token."""
+        return {**super().remember(x), **self.fox.remember(x)}
+
+    def fold(
+        self, tokens: Tokens
+    ) -> tuple[Float[Tensor, "batch heads queries"], Float[Tensor, "batch heads keys"]]:
+        """Return the terms of FoX's bias; see :meth:`posedu.torch.FoX.fold`."""
+        return self.fox.fold(tokens)
+
+
+def _selective_rope(
+    settings: sequences.Settings,
+    *,
+    gate: bool = False,
+    module: type[SelectiveRoPE] = SelectiveRoPE,
+) -> SelectiveRoPE:
+    return module(
         *(settings.heads * settings.d, settings.heads, settings.d),
         layout="half",
         gate=gate,
@@ -213,11 +244,14 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         ),
         "fox": Condition("FoX", lambda s: FoX(s.heads * s.d, s.heads), "folded"),
         "wall": Condition("Wall", lambda s: Wall(s.heads * s.d, s.heads, s.d)),
-        "selective-rope": Condition(
-            "Selective RoPE", partial(_selective_rope, gate=False), "sdpa"
-        ),
+        "selective-rope": Condition("Selective RoPE", _selective_rope, "sdpa"),
         "selective-rope-gate": Condition(
             "Selective RoPE with gate", partial(_selective_rope, gate=True), "sdpa"
+        ),
+        "selective-rope-fox": Condition(
+            "Selective RoPE and FoX",
+            partial(_selective_rope, module=ForgettingSelectiveRoPE),
+            "folded",
         ),
         "path": Condition("PaTH", lambda s: PaTH(s.heads * s.d, s.heads, s.d)),
         "path-fox": Condition(

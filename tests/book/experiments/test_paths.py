@@ -17,6 +17,7 @@ from posedu.book.experiments.paths import (
     PERMUTATIONS,
     SWAPS,
     TASKS,
+    ForgettingSelectiveRoPE,
     Result,
     Run,
     Settings,
@@ -32,6 +33,7 @@ from posedu.torch import (
     SelectiveRoPE,
     Wall,
 )
+from posedu.torch.attention import steps
 
 SMALL = Settings(steps=2, batch=3, length=24, heads=2, d=4, tested=3)
 EPS = torch.finfo(torch.float64).eps
@@ -155,6 +157,7 @@ KINDS = {
     "wall": Wall,
     "selective-rope": SelectiveRoPE,
     "selective-rope-gate": SelectiveRoPE,
+    "selective-rope-fox": ForgettingSelectiveRoPE,
     "path": PaTH,
     "path-fox": PaTHFoX,
 }
@@ -183,14 +186,36 @@ def test_the_route_changes_no_answer_and_later_tokens_change_none(name):
 
 
 def test_selective_rope_is_as_in_the_configurations_for_state_tracking():
-    plain, gated = (
+    plain, gated, forgetting = (
         CONDITIONS[name].make(SMALL)
-        for name in ("selective-rope", "selective-rope-gate")
+        for name in ("selective-rope", "selective-rope-gate", "selective-rope-fox")
     )
-    assert plain.gate_weight is None and gated.gate_weight is not None
-    for encoding in (plain, gated):
+    assert gated.gate_weight is not None
+    assert plain.gate_weight is None and forgetting.gate_weight is None
+    for encoding in (plain, gated, forgetting):
         assert encoding.temperatures().unique().tolist() == [1.0]
         assert encoding.phase_bias is not None
+
+
+def test_selective_rope_and_fox_together_multiply_their_weights():
+    torch.manual_seed(0)
+    both, alone = (
+        CONDITIONS[name].make(SMALL).double()
+        for name in ("selective-rope-fox", "selective-rope")
+    )
+    alone.load_state_dict(
+        {key: w for key, w in both.state_dict().items() if "fox" not in key}
+    )
+    x = torch.randn(2, 9, 8, dtype=torch.float64)
+    q, k, v = torch.randn(3, 2, 2, 9, 4, dtype=torch.float64)
+    weights, rotated, decayed = (
+        steps(queries, k, v, encoding, x=x).weights
+        for queries, encoding in ((q, both), (q, alone), (0 * q, both.fox))
+    )
+    product = rotated * decayed
+    product = product / product.sum(-1, keepdim=True)
+    assert torch.allclose(weights, product, rtol=0, atol=100 * EPS)
+    assert (weights - rotated).abs().max() > 0.1 < (weights - decayed).abs().max()
 
 
 def test_all_conditions_of_a_seed_start_from_the_same_weights():
