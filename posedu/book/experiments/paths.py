@@ -1,7 +1,7 @@
 """Six tasks for encodings whose transitions read the text, at any length.
 
 Three tasks need the state of a machine that every token changes: the parity of the ones
-so far, the sum of all numbers so far modulo five, and the order of three objects of
+so far, the sum of all numbers so far modulo three, and the order of three objects of
 which tokens swap two (:func:`words`). The fourth is the word problem of all
 permutations of three objects. Two need content: repeating a string, and recalling the
 values of keys. A model is trained at one length and tested on fresh sequences at that
@@ -44,7 +44,7 @@ from posedu.torch import (
     Wall,
 )
 
-MODULUS = 5
+MODULUS = 3
 LETTERS = 16  # of strings to repeat
 SHORTEST = 8  # letters of a string to repeat
 PAIRS, KEYS, VALUES = 8, 16, 16  # pairs of a key and its value, and how many there are
