@@ -7,7 +7,7 @@ Comparisons use differences between runs of the same seed
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -23,6 +23,7 @@ from posedu.book.experiments.sequences import (
     IGNORED,
     TASKS,
     Result,
+    Task,
     interval,
 )
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
@@ -84,14 +85,13 @@ content is better than a fixed decay, from either start.
 
 
 @functools.cache
-def guessing(task: str, length: int, trained: int) -> float:
+def guessing(task: Task, length: int, trained: int) -> float:
     """Return the accuracy of a model that always gives the most frequent answer.
 
-    ``task`` is a name in :data:`TASKS`, ``length`` the test length and ``trained`` the
-    training length, both in tokens.
+    ``length`` is the test length and ``trained`` the training length, both in tokens.
     """
     generator = torch.Generator().manual_seed(0)
-    _, labels = TASKS[task].make(64, length, trained, generator)
+    _, labels = task.make(64, length, trained, generator)
     asked = labels[labels != IGNORED]
     return float(torch.bincount(asked).max() / len(asked))
 
@@ -105,7 +105,7 @@ def overview(result: Result) -> Figure:
             means = [100 * result.accuracy(task, name, n).mean() for n in _at(result)]
             panel.plot(_at(result), means, ms=4, **_style(name))
             worst[name] = min(means[-1], worst.get(name, 100.0))
-        _frame(panel, result, task)
+        frame(panel, result, task)
     for panel in panels.flat:
         panel.label_outer()
     best, least = max(worst, key=worst.__getitem__), min(worst, key=worst.__getitem__)
@@ -144,7 +144,7 @@ def task_figure(result: Result, task: str) -> Figure:
         )
         panel.plot(_at(result), seeds, ".", ms=3, color=_style(name)["color"])
         means[name] = mean
-    _frame(panel, result, task)
+    frame(panel, result, task)
     figure.legend(
         *panel.get_legend_handles_labels(), loc="outside upper center", ncols=2
     )
@@ -169,7 +169,8 @@ def task_figure(result: Result, task: str) -> Figure:
 def origins(result: Result) -> Table:
     """Return a table of the runs' origins: date, commit, device and versions."""
     return comparisons.origins(
-        result, {n: condition.title for n, condition in ALL.items()}
+        result,
+        {n: condition.title for n, condition in result.run_type.conditions.items()},
     )
 
 
@@ -308,17 +309,20 @@ def question_cost(result: Result) -> Table:
     )
 
 
-def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
+def verdicts(
+    result: Result, expected: Sequence[Expectation] = EXPECTED
+) -> Iterator[tuple[Expectation, int, Gap, str]]:
     """Yield (expectation, test length, gap, verdict), at each expectation's lengths.
 
-    The gap is the accuracy of the encoding expected to be better, minus that of the
-    other encoding, in percentage points. The verdict says whether the expectation was
+    Of the ``expected``, those are left out whose encodings were not trained. The gap is
+    the accuracy of the encoding expected to be better, minus that of the other
+    encoding, in percentage points. The verdict says whether the expectation was
     reproduced, contradicted or left undecided, or that both accuracies are at the
     ceiling. All verdicts hold together
     (:func:`posedu.book.experiments.comparisons.verdicts_together`).
     """
     found, full = {}, set()
-    for e in EXPECTED:
+    for e in expected:
         if not {e.better, e.worse} <= {*result.encodings(e.task)}:
             continue
         for multiple in e.multiples:
@@ -331,13 +335,14 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
         yield *at, found[at], "both at the ceiling" if at in full else verdict
 
 
-def expectations(result: Result) -> Table:
+def expectations(result: Result, expected: Sequence[Expectation] = EXPECTED) -> Table:
     """Return a table of the papers' expectations, with measured gaps and verdicts.
 
     A row is an expectation that one encoding is more accurate than another at a task, a
     column a test length.
     """
-    found = [*verdicts(result)]
+    found = [*verdicts(result, expected)]
+    conditions = result.run_type.conditions
     counts = Counter(verdict for *_, verdict in found)
     lengths = sorted({length for _, length, *_ in found})
     rows = dict.fromkeys(e for e, *_ in found)
@@ -348,7 +353,7 @@ def expectations(result: Result) -> Table:
             "source": [e.source for e in rows],
             "task": [e.task for e in rows],
             "expected": [
-                f"{CONDITIONS[e.better].title} > {CONDITIONS[e.worse].title}"
+                f"{conditions[e.better].title} > {conditions[e.worse].title}"
                 for e in rows
             ],
             **{f"L = {n}": [cells.get((e, n), "") for e in rows] for n in lengths},
@@ -398,7 +403,7 @@ def _at(result: Result) -> list[int]:
 
 
 def _tasks(result: Result) -> list[str]:
-    return [task for task in TASKS if result.encodings(task)]
+    return [task for task in result.run_type.tasks if result.encodings(task)]
 
 
 def _trained(result: Result) -> list[tuple[str, str]]:
@@ -458,15 +463,16 @@ def _style(name: str) -> dict:
     }
 
 
-def _frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
+def frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
     """Draw the accuracy of guessing as a line in a figure's panel, and set its axes.
 
     The panel shows accuracies at one ``task`` against the test length.
     """
     lengths = _at(result)
-    guess = [100 * guessing(task, n, lengths[0]) for n in lengths]
+    of_task = result.run_type.tasks[task]
+    guess = [100 * guessing(of_task, n, lengths[0]) for n in lengths]
     panel.plot(lengths, guess, color="gray", linestyle="-", linewidth=1)
     panel.set(xscale="log", ylim=(0, 103), xlabel="L", ylabel="accuracy in %")
     panel.set_xticks(lengths, map(str, lengths))
     panel.minorticks_off()
-    panel.set_title(TASKS[task].title, fontsize=11)
+    panel.set_title(of_task.title, fontsize=11)

@@ -157,7 +157,7 @@ def test_guessing_gets_what_the_most_frequent_answer_gets():
         labels = TASKS[task].make(64, 128, 64, generator)[1]
         answers = Counter(labels[labels >= 0].tolist())
         most = answers.most_common(1)[0][1] / answers.total()
-        assert results.guessing(task, 128, 64) == pytest.approx(most)
+        assert results.guessing(TASKS[task], 128, 64) == pytest.approx(most)
 
 
 # --- The result that the book shows
