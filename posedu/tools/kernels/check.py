@@ -59,14 +59,8 @@ from posedu.tools.kernels.arguments import (
     table_kernels,
     without_positions,
 )
-from posedu.tools.kernels.mutants import (
-    MENDS,
-    MutatedCase,
-    Outputs,
-    coarsest,
-    explain,
-    mutants,
-)
+from posedu.tools.kernels.explanation import MENDS, Outputs, coarsest, explain
+from posedu.tools.kernels.mutants import MutatedCase, mutants
 from posedu.tools.kernels.oracle import (
     SIZES,
     Arrays,

@@ -11,7 +11,8 @@ import torch
 from posedu.catalog import CATALOG
 from posedu.numpy.attention import attend
 from posedu.tools.kernels import check_kernel, distances
-from posedu.tools.kernels.mutants import MENDS, MutatedCase, mutants
+from posedu.tools.kernels.explanation import MENDS
+from posedu.tools.kernels.mutants import MutatedCase, mutants
 from posedu.tools.kernels.oracle import KINDS, cases, cases_of
 
 pytestmark = pytest.mark.usefixtures("unchecked")
