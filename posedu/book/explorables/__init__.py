@@ -37,6 +37,9 @@ from posedu.book.explorables.permutation_equivariance import (
 from posedu.book.explorables.relative_vectors import relative_vectors_explorable
 from posedu.book.explorables.rope import rope_explorable
 from posedu.book.explorables.rotated_values import rotated_values_explorable
+from posedu.book.explorables.rotation_and_decay import (
+    rotation_and_decay_explorable,
+)
 from posedu.book.explorables.self_extend import self_extend_explorable
 from posedu.book.explorables.sinusoidal import sinusoidal_explorable
 from posedu.book.explorables.stickbreaking import stickbreaking_explorable
@@ -73,6 +76,7 @@ __all__ = [
     "relative_vectors_explorable",
     "rope_explorable",
     "rotated_values_explorable",
+    "rotation_and_decay_explorable",
     "self_extend_explorable",
     "sinusoidal_explorable",
     "stickbreaking_explorable",

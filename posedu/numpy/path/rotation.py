@@ -33,7 +33,7 @@ def rotate_along(
     """Queries and keys, each rotated by the sum of the steps up to its own token.
 
     ``steps`` are the angles, in radians, that each token adds. Equation
-    ``thm-path-telescopes``.
+    ``thm-path-telescope``.
     """
     angles = np.moveaxis(np.cumsum(steps, axis=0), 0, 1)
     return (

@@ -17,7 +17,7 @@ class PathRotation(Encoding):
 
     Queries and keys of token t are rotated by ``angles``, which sum numbers of the
     tokens up to t: the score of a query and a key depends on the tokens between them
-    (``thm-path-telescopes``). Positions are not used. The cache holds keys as they were
+    (``thm-path-telescope``). Positions are not used. The cache holds keys as they were
     projected, and each token's numbers.
 
     Parameters
