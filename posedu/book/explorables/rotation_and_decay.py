@@ -16,12 +16,12 @@ from posedu.book.figures import INKS
 
 Array = np.ndarray
 
-WORDS = "Rome was hot . Oslo then ?".split()
+WORDS = "Rome was hot . Oslo was cold".split()
 LAST = len(WORDS) - 1
-EXCHANGED = (2, 4)  # the words that the button exchanges
+EXCHANGED = (1, 2)  # two next to each other: A B C = C B A for reflections of a plane
 KEY_VECTOR = np.array([0.9, 0.3])
 QUERY_VECTOR = np.array([-0.4, 0.8])
-STOPS = np.array([w in ".?" for w in WORDS])
+STOPS = np.array([w == "." for w in WORDS])
 KEY, QUERY = 0, LAST  # drawn where scripts do not run
 PROPERTIES = (
     "orthogonal",
@@ -97,13 +97,13 @@ def _toward(degrees: float, beta: float) -> Float[Array, "2 2"]:
 
 def _transitions() -> dict[str, Float[Array, "words 2 2"]]:
     """Return each encoding's transition of every word, for an example."""
-    angles = np.array([0.2, 0.1, 0.35, 1.5, 0.6, 0.1, 1.5])
+    angles = np.array([0.2, 0.1, 0.35, 1.8, 0.6, 0.1, 0.5])
     gates = np.where(STOPS, 0.6, 0.94)
     of_channels = np.array(
-        [[0.95, 0.8], [0.98, 0.95], [0.7, 0.97], [0.9, 0.5], [0.6, 0.95], [0.97, 0.9]]
-        + [[0.9, 0.5]]
+        [[0.95, 0.8], [0.98, 0.95], [0.7, 0.97], [0.9, 0.5]]
+        + [[0.6, 0.95], [0.98, 0.95], [0.85, 0.7]]
     )
-    degrees = (90, 20, 75, 140, 35, 165, 110)
+    degrees = (90, 20, 75, 140, 35, 20, 110)
     n = len(WORDS)
     rotations = np.stack([_rotation(a) for a in angles])
     same = np.stack([_rotation(0.5)] * n)
