@@ -103,7 +103,7 @@ def _transitions() -> dict[str, Float[Array, "words 2 2"]]:
         [[0.95, 0.8], [0.98, 0.95], [0.7, 0.97], [0.9, 0.5]]
         + [[0.6, 0.95], [0.98, 0.95], [0.85, 0.7]]
     )
-    degrees = (90, 20, 75, 140, 35, 20, 110)
+    degrees = (90, 20, 75, 140, 35, 20, 65)
     n = len(WORDS)
     rotations = np.stack([_rotation(a) for a in angles])
     same = np.stack([_rotation(0.5)] * n)
