@@ -16,7 +16,7 @@ from posedu.book.figures import INKS
 
 Array = np.ndarray
 
-WORDS = "Rome was hot . Oslo was cold".split()
+WORDS = ["Rome", "was", "hot", ".", "Oslo", "was", "cold"]
 LAST = len(WORDS) - 1
 EXCHANGED = (1, 2)  # two next to each other: A B C = C B A for reflections of a plane
 KEY_VECTOR = np.array([0.9, 0.3])
@@ -100,8 +100,10 @@ def _transitions() -> dict[str, Float[Array, "words 2 2"]]:
     angles = np.array([0.2, 0.1, 0.35, 1.8, 0.6, 0.1, 0.5])
     gates = np.where(STOPS, 0.6, 0.94)
     of_channels = np.array(
-        [[0.95, 0.8], [0.98, 0.95], [0.7, 0.97], [0.9, 0.5]]
-        + [[0.6, 0.95], [0.98, 0.95], [0.85, 0.7]]
+        [
+            [0.95, 0.98, 0.7, 0.9, 0.6, 0.98, 0.85],
+            [0.8, 0.95, 0.97, 0.5, 0.95, 0.95, 0.7],
+        ]
     )
     degrees = (90, 20, 75, 140, 35, 20, 65)
     n = len(WORDS)
@@ -113,7 +115,7 @@ def _transitions() -> dict[str, Float[Array, "words 2 2"]]:
         "rope": same,
         "retention": 0.88 * same,
         "mamba2": gates[:, None, None] * np.eye(2),
-        "wall": of_channels[:, None] * np.eye(2),
+        "wall": of_channels.T[:, None] * np.eye(2),
         "mamba3": gates[:, None, None] * rotations,
         "reflections": np.stack([_toward(a, 2) for a in degrees]),
         "projections": np.stack([_toward(a, 1) for a in degrees]),
