@@ -1,6 +1,6 @@
 """Catalog records of the path encodings: products of transitions that read the text."""
 
-from posedu.catalog.records import EncodingRecord, variant
+from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
     EncodingRecord(
@@ -12,6 +12,8 @@ ENCODINGS = (
         hooks=("transport",),
         file="path.selective_rope",
         module="SelectiveRoPE",
+        chapter="rotation-and-decay",
+        lab="rotation-and-decay",
         variants=(
             variant(layout="half", module={"gate": False, "rank": 4}),
             variant(
@@ -39,6 +41,16 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the angles",
         relative="at phases that are all equal: then it is RoPE",
         bounded="yes: rotations preserve norms",
+        special_cases=(
+            SpecialCase(
+                "rope",
+                "the projection is 0 and there is no gate: only e^b is left",
+                "eq-selective-rope",
+            ),
+            SpecialCase(
+                ATTENTION, "the projection is 0, without e^b", "eq-selective-nope"
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
         implementation_sizes=("heads",),
         unit=lambda v: 4 if v.options.get("temperature") == "rfa" else 2,
@@ -104,6 +116,8 @@ ENCODINGS = (
         hooks=("logits",),
         file="path.wall",
         module="Wall",
+        chapter="rotation-and-decay",
+        lab="rotation-and-decay",
         variants=(
             variant(),
             variant(
@@ -115,6 +129,20 @@ ENCODINGS = (
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
         bounded="yes: no gate lengthens a key; with a scalar gate the bias is not",
+        special_cases=(
+            SpecialCase(
+                "fox",
+                "the gates of features go to 1, and there is a scalar gate",
+                "eq-wall-fox",
+                kind="limit",
+            ),
+            SpecialCase(
+                ATTENTION,
+                "the gates of features go to 1, without a scalar gate",
+                "eq-wall-open",
+                kind="limit",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
         unit=1,
     ),
@@ -127,6 +155,8 @@ ENCODINGS = (
         hooks=("rotate", "weigh"),
         file="path.retention",
         module="Retention",
+        chapter="rotation-and-decay",
+        lab="rotation-and-decay",
         variants=(
             variant(layout="interleaved", spacing="torchscale", normalization="paper"),
             variant(layout="half", spacing="rope", normalization="none"),
@@ -138,6 +168,20 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the rotations, O(L²) for the decays",
         relative="exactly: a power of the offset times a rotation by it",
         bounded="yes for keys before the query: no power is above 1",
+        special_cases=(
+            SpecialCase(
+                "rope",
+                "only its products are compared: they are RoPE's, times a power of γ",
+                "eq-retention-rope",
+                kind="part",
+            ),
+            SpecialCase(
+                "xpos",
+                "only its products are compared, and xPos has one ζ for all pairs",
+                "eq-retention-xpos",
+                kind="part",
+            ),
+        ),
         sizes=("heads", "d"),
         implementation_sizes=("heads",),
         reach=2**11,
@@ -151,6 +195,8 @@ ENCODINGS = (
         hooks=("transport",),
         file="path.carope",
         module="CARoPE",
+        chapter="rotation-and-decay",
+        lab="rotation-and-decay",
         variants=(
             variant(layout="half", first_exponent=0),
             variant(layout="interleaved", first_exponent=1),
@@ -159,6 +205,13 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the angles",
         relative="at frequencies that are the same for all tokens",
         bounded="yes: rotations preserve norms",
+        special_cases=(
+            SpecialCase(
+                "rope",
+                "w is 0 and pair 0 has the exponent 0: the base is (1 + log 2)^(d/2)",
+                "eq-carope-rope",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
     ),
     EncodingRecord(
@@ -170,6 +223,8 @@ ENCODINGS = (
         hooks=("transport",),
         file="path.grape",
         module="GRAPEM",
+        chapter="rotation-and-decay",
+        lab="rotation-and-decay",
         variants=(
             variant(layout="interleaved", phase="sigmoid"),
             variant(
@@ -184,6 +239,13 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the angles",
         relative="at phases that are all equal",
         bounded="yes: rotations preserve norms",
+        special_cases=(
+            SpecialCase(
+                "rope",
+                "all phases are equal, and the two features of each pair exchanged",
+                "eq-grape-m-rope",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
     ),
     EncodingRecord(
@@ -195,6 +257,8 @@ ENCODINGS = (
         hooks=("bias",),
         file="path.grape",
         module="GRAPEA",
+        chapter="rotation-and-decay",
+        lab="rotation-and-decay",
         variants=(
             variant(slopes="authors", gates="both", unit_vectors=True),
             variant(
@@ -212,6 +276,13 @@ ENCODINGS = (
         cost="O(L²) a head and layer for the bias",
         relative="in positions: gates read the query and the key, not the path",
         bounded="no: the bias has no lower bound",
+        special_cases=(
+            SpecialCase(
+                "alibi",
+                "both vectors are 0: slopes times 2 log 2 softplus(ω)",
+                "eq-grape-a-alibi",
+            ),
+        ),
         sizes=("heads", "d"),
         unit=1,
     ),
@@ -224,6 +295,8 @@ ENCODINGS = (
         hooks=("bias",),
         file="path.grape",
         module="GRAPEAP",
+        chapter="rotation-and-decay",
+        lab="rotation-and-decay",
         variants=(
             variant(
                 slopes="authors", layout="half", normalized="key", module={"probe_d": 4}
@@ -241,6 +314,14 @@ ENCODINGS = (
         cost="O(L²) a head and layer for the bias",
         relative="no: probes of keys are rotated by their positions, the query's not",
         bounded="no: the bias has no lower bound",
+        special_cases=(
+            SpecialCase(
+                "alibi", "the probes are 0: slopes times log 2", "eq-grape-ap-alibi"
+            ),
+            SpecialCase(
+                "fox", "the edges are the same for every query", "eq-grape-ap-fox"
+            ),
+        ),
         sizes=("d_model", "heads"),
         unit=1,
     ),

@@ -40,6 +40,7 @@ FAMILIES = {
     "relative": "Relative vectors",
     "stickbreaking": "Stick-breaking",
     "gated": "Gates",
+    "path": "Products over the path",
 }
 LABELS = re.compile(r"Equations?\s+``(def-[\w-]+)``(?:\s+(and|to)\s+``(def-[\w-]+)``)?")
 
