@@ -35,12 +35,14 @@ from posedu.numpy import (
     bias,
     gated,
     nope,
+    path,
     relative,
     rotary,
     scaling,
     stickbreaking,
 )
 from posedu.numpy.frequencies import frequencies as geometric
+from posedu.numpy.path.rotation import rotated
 from posedu.torch import LogN, RoPE, convert_layout
 from posedu.torch.toeplitz_bias import skew, toeplitz
 from posedu_sphinx import ROOT
@@ -449,6 +451,31 @@ def _xpos(q, k, at, gamma, span):
     return scores
 
 
+def _along_path(q, k, transition):
+    return path.path_scores(q[None], k[None], transition)[0]
+
+
+def _complex_path(q, k, steps, log_gates):
+    """The planes' two numbers side by side, and each step a complex factor."""
+
+    def transition(t, keys):
+        z = keys[..., ::2] + 1j * keys[..., 1::2]
+        return _planes(z * np.exp(log_gates[t] - 1j * steps[t]))
+
+    return _along_path(_planes(q), _planes(k), transition)
+
+
+def _planes(z):
+    return np.stack((z.real, z.imag), axis=-1).reshape(*z.shape[:-1], -1)
+
+
+def _decoding_step(q, k, step, keys, angle):
+    new = torch.stack((q, k)).numpy()[:, None]
+    query, key = rotated(new, (angle + step).numpy()[None], layout="half")
+    keys = np.concatenate((keys.numpy(), key))
+    return keys @ query[0], keys, angle + step
+
+
 POSEDU = {
     "permutation-equivariance-5": lambda queries, keys: attention.causal_mask(keys)[
         -queries:
@@ -559,6 +586,14 @@ POSEDU = {
     "rotated-values-5": rotary.inverse_camera_matrix,
     "tape-3": _tape_attended,
     "tape-4": _tape_mixed,
+    "rotation-and-decay-2": lambda q, k, transitions, i, j: _along_path(
+        q, k, lambda t, keys: keys @ transitions[t].T
+    )[i, j],
+    "rotation-and-decay-6": _complex_path,
+    "rotation-and-decay-7": _decoding_step,
+    "rotation-and-decay-8": lambda q, k, log_gates, start: path.gated_products(
+        q.numpy()[None], k.numpy()[None], log_gates.double().numpy()[None]
+    )[0, start:, :start],
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],
@@ -571,7 +606,9 @@ def test_a_solution_says_what_posedu_says(name):
     exercise = next(exercise for exercise in ALL if exercise.name == name)
     for case in exercise.cases:
         want, got = POSEDU[name](*case), exercise.solution(*case)
-        np.testing.assert_allclose(got, want, rtol=0, atol=exercise.tolerance)
+        pairs = zip(got, want, strict=True) if isinstance(got, tuple) else [(got, want)]
+        for result, ours in pairs:
+            np.testing.assert_allclose(result, ours, rtol=0, atol=exercise.tolerance)
 
 
 def test_the_parts_of_a_solution_are_found():
@@ -1560,7 +1597,8 @@ def test_what_is_broken_has_a_symptom_and_its_own_reply(exercise):
 
 
 def test_twelve_layers_are_to_be_repaired():
-    assert [e.name for e in REPAIRS] == [f"repair-{n}" for n in range(1, 13)]
+    repaired = [e.name for e in SHEETS["repair"].exercises if e.repair]
+    assert repaired == [f"repair-{n}" for n in range(1, 13)]
 
 
 PREDICTED = [exercise for exercise in ALL if exercise.prediction]

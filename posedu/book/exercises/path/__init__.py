@@ -1,0 +1,1 @@
+"""Exercises on path encodings: one transition for each token between key and query."""
