@@ -466,12 +466,13 @@ def _complex_path(q, k, steps, log_gates):
 
 
 def _planes(z):
-    return np.stack((z.real, z.imag), axis=-1).reshape(*z.shape[:-1], -1)
+    paired = np.stack((z.real, z.imag), axis=-1)
+    return paired.reshape(*z.shape[:-1], 2 * z.shape[-1])
 
 
 def _decoding_step(q, k, step, keys, angle):
     new = torch.stack((q, k)).numpy()[:, None]
-    query, key = rotated(new, (angle + step).numpy()[None], layout="half")
+    query, key = rotated(new, (angle + step).numpy()[None, None], layout="half")
     keys = np.concatenate((keys.numpy(), key))
     return keys @ query[0], keys, angle + step
 

@@ -1132,9 +1132,9 @@ The token's own step belongs to its sum.
         (
             torch.tensor([1.0, 0.0], dtype=torch.float64),
             torch.tensor([0.0, 2.0], dtype=torch.float64),
-            torch.tensor([np.pi / 6]),
+            torch.tensor([np.pi / 6], dtype=torch.float64),
             torch.tensor([[1.0, 0.0]], dtype=torch.float64),
-            torch.tensor([np.pi / 3]),
+            torch.tensor([np.pi / 3], dtype=torch.float64),
         ),
         _decoding_case(2, 4),
         _decoding_case(5, 6),
