@@ -44,6 +44,7 @@ from posedu.numpy import (
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.numpy.path.rotation import rotated
 from posedu.torch import LogN, RoPE, convert_layout
+from posedu.torch.path import path_products
 from posedu.torch.toeplitz_bias import skew, toeplitz
 from posedu_sphinx import ROOT
 from posedu_sphinx.exercises import exercise_list
@@ -477,6 +478,25 @@ def _decoding_step(q, k, step, keys, angle):
     return keys @ query[0], keys, angle + step
 
 
+def _reflected_keys(q, k, w, beta, keys):
+    """Earlier keys and the new one, of which only the last token's matrix acts."""
+    every = torch.cat((keys, k[None])).numpy()
+    queries, w = np.broadcast_to(q.numpy(), every.shape), w.numpy()
+
+    def transition(t, moved):
+        return moved - (t == len(keys)) * beta * (moved @ w)[..., None] * w
+
+    logits = _along_path(queries, every, transition)[-1] / len(q) ** 0.5
+    old = every[:-1]
+    return logits, np.concatenate((transition(len(keys), old), every[-1:])).copy()
+
+
+def _padded_path(q, k, w, beta, mask):
+    heads = (t[:, None] for t in (q, k, w, beta * mask))
+    products = path_products(*heads)[:, 0].tril()
+    return products * (mask[:, :, None] & mask[:, None])
+
+
 POSEDU = {
     "permutation-equivariance-5": lambda queries, keys: attention.causal_mask(keys)[
         -queries:
@@ -592,6 +612,8 @@ POSEDU = {
     )[i, j],
     "rotation-and-decay-6": _complex_path,
     "rotation-and-decay-7": _decoding_step,
+    "reflections-3": _reflected_keys,
+    "reflections-8": _padded_path,
     "rotation-and-decay-8": lambda q, k, log_gates, start: path.gated_products(
         q.numpy()[None], k.numpy()[None], log_gates.double().numpy()[None]
     )[0, start:, :start],
