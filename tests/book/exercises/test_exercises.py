@@ -497,6 +497,35 @@ def _padded_path(q, k, w, beta, mask):
     return products * (mask[:, :, None] & mask[:, None])
 
 
+def _swap_direction(swap, n):
+    return (np.eye(n)[swap[0]] - np.eye(n)[swap[1]]) / np.sqrt(2)
+
+
+def _swap_path(swaps, n):
+    """Scores of a query about each cup with the keys of the balls, its first tokens."""
+    tokens = n + len(swaps)
+    q = np.eye(n)[:, None].repeat(tokens, 1)
+    k = np.broadcast_to(np.eye(tokens, n), q.shape)
+
+    def transition(t, keys):
+        if t < n:
+            return keys
+        w = _swap_direction(swaps[t - n], n)
+        return keys - 2 * (keys @ w)[..., None] * w
+
+    return path.path_scores(q, k, transition)[:, -1, :n]
+
+
+def _balls_in_cup(swaps, n, cup, kappa):
+    tokens = n + len(swaps)
+    w = [np.eye(n), *(_swap_direction(swap, n)[None] for swap in swaps)]
+    q = kappa * torch.eye(n, dtype=torch.float64)[[cup] * tokens]
+    k = torch.eye(tokens, n, dtype=torch.float64)
+    beta = 2.0 * (torch.arange(tokens) >= n).double()
+    heads = (t[None, None] for t in (q, k, torch.tensor(np.concatenate(w)), beta))
+    return path_products(*heads)[0, 0, -1].softmax(0)[:n]
+
+
 POSEDU = {
     "permutation-equivariance-5": lambda queries, keys: attention.causal_mask(keys)[
         -queries:
@@ -612,6 +641,8 @@ POSEDU = {
     )[i, j],
     "rotation-and-decay-6": _complex_path,
     "rotation-and-decay-7": _decoding_step,
+    "state-tracking-2": _swap_path,
+    "state-tracking-4": _balls_in_cup,
     "reflections-3": _reflected_keys,
     "reflections-8": _padded_path,
     "rotation-and-decay-8": lambda q, k, log_gates, start: path.gated_products(
