@@ -1257,8 +1257,9 @@ Token $t$ has the direction $w_t$ and the strength $\beta_t$; its transition $T_
 from posedu.sympy.path import householder
 
 w = sp.Matrix([3, 4]) / 5
-for beta in sp.S((1, 2)):  # projection, reflection
-    sp.pprint(householder(w, beta) * sp.Matrix([1, 0]))
+for beta in sp.S((0, 1, 2)):
+    moved = householder(w, beta) * sp.Matrix([1, 0])
+    print("strength", beta, "gives", list(moved))
 """,
     figure="reflections_explorable",
     exercises=(
