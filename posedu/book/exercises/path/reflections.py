@@ -311,7 +311,7 @@ The latest matrix stands at the left; simplify the product with `sp.trigsimp`.
 The product is $\begin{pmatrix} \cos 2(b - a) & -\sin 2(b - a) \\ \sin 2(b - a) & \cos 2(b - a) \end{pmatrix}$: a rotation by twice the angle between the directions, {prf:ref}`as the chapter proves <thm-path-rotation>`.
 The other order rotates by $-2(b - a)$.
 The two agree if $4(b - a)$ is a multiple of $2\pi$: the directions are parallel, and the product is $I$, or at right angles, and it is $-I$.
-So two tokens whose directions differ by $\theta/2$ rotate as RoPE does with the angle $\theta$, and one reflection per token {prf:ref}`cannot <thm-path-rope>`.
+With two such reflections for each token {prf:ref}`the scores are RoPE's <thm-path-rope>`; a single reflection has the determinant −1 and is no rotation.
 """,
 )
 

@@ -169,7 +169,7 @@ $|z^t| = \gamma^t$, and the argument of $z^t$ is $t\theta$.
 $z^t = \gamma^t e^{i t \theta}$: the length is $\gamma^t$ and the angle $t\theta$, so decay and rotation do not meet.
 $\gamma^t = \frac12$ gives $t = \log 2 / (-\log \gamma)$, and $t\theta/2\pi$ are the turns.
 With RetNet's first decay, $\gamma = 31/32$, and the fastest frequency, $\theta = 1$, a key makes about 3.5 turns while it loses half.
-One complex number per plane is {prf:ref}`all that is allowed <thm-path-planes>` if rotation and decay shall commute.
+With two different gates in a plane, rotating by sums of angles {prf:ref}`gives no product over the path <thm-path-planes>`.
 """,
     prediction=Prediction(
         "RetNet's first head has $\\gamma = 31/32$. After how many tokens has a key half of its length?",
@@ -1493,7 +1493,7 @@ With the sum just before the block, $R = P_{\text{start} - 1}$, both exponents a
 So no factor exceeds 1, and where one underflows the score is 0 to the precision of the dtype.
 The first sum inside the block would do as well; every other anchor has an input on which one of the factors overflows.
 float64 moves the limit from 88 to 709 tokens of $\log g = -1$ and no further.
-{prf:ref}`The telescoping theorem <thm-path-telescope>` holds for every $R$: in exact arithmetic all anchors give the same scores.
+In exact arithmetic all anchors give the same scores; {prf:ref}`the theorem on anchors <thm-wall-anchor>` says which ones keep both factors at most 1.
 """,
     repair=Repair(_broken_far_scores, symptom_of_overflow),
 )
