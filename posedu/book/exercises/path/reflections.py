@@ -372,7 +372,7 @@ STEP = Exercise(
     statement=r"""
 PaTH decodes with a cache of moved keys: row $j$ of `keys` is $T_{i-1} \cdots T_{j+1} k_j$.
 Given `q`, `k`, the unit direction `w` and the strength `beta` of the new token $i$, return its logits with all keys, divided by $\sqrt d$, the new key last, and the cached keys for the next token.
-Do not build the matrix $T_i$.
+The matrix $T_i$ is not needed.
 Which comes first, moving or appending?
 """,
     hint=r"""

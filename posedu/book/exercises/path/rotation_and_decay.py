@@ -55,7 +55,7 @@ ONE_NUMBER = Exercise(
     minutes=6,
     lines=2,
     statement=r"""
-In one plane of a head every token multiplies all earlier keys, written as complex numbers, by $z = \gamma e^{i\theta}$ with $0 < \gamma < 1$.
+In one plane of a head every token multiplies all earlier keys, written as complex numbers, by $z = \gamma e^{\mathrm{i}\theta}$ with $0 < \gamma < 1$.
 After how many tokens $t$ has a key half of its length?
 How many full turns has it made by then?
 Return both, $(t, \text{turns})$, exactly; neither has to be a whole number.
@@ -166,7 +166,7 @@ $|z^t| = \gamma^t$, and the argument of $z^t$ is $t\theta$.
         ),
     ),
     explanation=r"""
-$z^t = \gamma^t e^{i t \theta}$: the length is $\gamma^t$ and the angle $t\theta$, so decay and rotation do not meet.
+$z^t = \gamma^t e^{\mathrm{i} t \theta}$: the length is $\gamma^t$ and the angle $t\theta$, so decay and rotation do not meet.
 $\gamma^t = \frac12$ gives $t = \log 2 / (-\log \gamma)$, and $t\theta/2\pi$ are the turns.
 With RetNet's first decay, $\gamma = 31/32$, and the fastest frequency, $\theta = 1$, a key makes about 3.5 turns while it loses half.
 With two different gates in a plane, rotating by sums of angles {prf:ref}`gives no product over the path <thm-path-planes>`.
@@ -446,20 +446,6 @@ In one dimension all numbers commute, so $d \ge 2$.
 # rotation-and-decay-4: the tokens that a score reads
 
 
-def tokens_read(scores, x, i, j):
-    """Array of booleans [tokens], True where x_t changes the score of i and j.
-
-    ``scores`` is a function of x, [tokens, channels], that returns the scores [tokens,
-    tokens] of queries and keys; queries and keys do not depend on x.
-    """
-    read = np.zeros(len(x), dtype=bool)
-    for t, c in np.ndindex(x.shape):
-        changed = x.copy()
-        changed[t, c] += 1.0
-        read[t] |= abs(scores(changed)[i, j] - scores(x)[i, j]) > 1e-9
-    return read
-
-
 def _rotated(vectors, angles):
     """Rotate pairs, rows of ``vectors``, counter-clockwise by an angle each."""
     c, s = np.cos(angles), np.sin(angles)
@@ -519,6 +505,31 @@ def unequal_scores(x):
     return np.einsum("in,jn,ijn->ij", q, k, decays)
 
 
+ENCODINGS = {
+    "selective": selective_scores,
+    "exclusive": exclusive_scores,
+    "ends": end_scores,
+    "convolved": convolved_scores,
+    "gated": gated_scores,
+    "two gates": unequal_scores,
+}
+
+
+def tokens_read(encoding, x, i, j):
+    """Array of booleans [tokens], True where x_t changes the score of i and j.
+
+    ``encoding`` is a key of ENCODINGS, whose functions return the scores [tokens,
+    tokens] for x, [tokens, channels]. Queries and keys do not depend on x.
+    """
+    scores = ENCODINGS[encoding]
+    read = np.zeros(len(x), dtype=bool)
+    for t, c in np.ndindex(x.shape):
+        changed = x.copy()
+        changed[t, c] += 1.0
+        read[t] |= abs(scores(changed)[i, j] - scores(x)[i, j]) > 1e-9
+    return read
+
+
 def _read_by(change, read=lambda gap: abs(gap) > 1e-9, tokens=None):
     """Make a wrong answer to the exercise ``tokens_read``.
 
@@ -526,7 +537,8 @@ def _read_by(change, read=lambda gap: abs(gap) > 1e-9, tokens=None):
     of a score, and ``tokens`` takes i and j and returns those that are tried.
     """
 
-    def answer(scores, x, i, j):
+    def answer(encoding, x, i, j):
+        scores = ENCODINGS[encoding]
         tried = range(len(x)) if tokens is None else tokens(i, j)
         before = scores(x)[i, j]
         return _marked(
@@ -548,7 +560,7 @@ def _moved(amount):
 
 
 def _read_between(first, last):
-    return lambda scores, x, i, j: _marked(x, range(j + first, i + last))
+    return lambda encoding, x, i, j: _marked(x, range(j + first, i + last))
 
 
 _EITHER = [1.0, 0.3]  # an amount that no function of the cases cancels
@@ -560,26 +572,25 @@ READ = Exercise(
     minutes=12,
     lines=6,
     statement=r"""
-`scores(x)` returns the scores `[tokens, tokens]` of one head whose queries and keys are fixed; only the transitions read `x`, `[tokens, channels]`.
+`ENCODINGS` has six functions, which return the scores `[tokens, tokens]` of one head for `x`, `[tokens, channels]`; queries and keys are fixed, and only the transitions read `x`.
 Mark the tokens $t$ that the score of query `i` and key `j` reads: those for which another `x[t]` gives another score.
 Add 1 to one number of `x` at a time; scores that differ by at most 1e-9 are equal.
 Return an array of booleans, `[tokens]`.
-The check tries `selective_scores`, `exclusive_scores`, `end_scores`, `convolved_scores`, `gated_scores` and `unequal_scores`.
-Which of them read the tokens $j + 1, \dots, i$ alone?
+Which of the six read the tokens $j + 1, \dots, i$ alone?
 """,
     hint=r"""
 Change a copy of `x`, not `x` itself.
 A change of all numbers of a token at once may cancel.
 """,
     cases=(
-        (selective_scores, draw(3, 2), 2, 0),
-        (selective_scores, draw(5, 2), 3, 1),
-        (selective_scores, draw(4, 2), 2, 2),
-        (exclusive_scores, draw(5, 2), 3, 1),
-        (end_scores, draw(5, 2), 4, 1),
-        (convolved_scores, draw(5, 2), 4, 2),
-        (gated_scores, draw(5, 2), 4, 1),
-        (unequal_scores, draw(5, 2), 3, 2),
+        ("selective", draw(3, 2), 2, 0),
+        ("selective", draw(5, 2), 3, 1),
+        ("selective", draw(4, 2), 2, 2),
+        ("exclusive", draw(5, 2), 3, 1),
+        ("ends", draw(5, 2), 4, 1),
+        ("convolved", draw(5, 2), 4, 2),
+        ("gated", draw(5, 2), 4, 1),
+        ("two gates", draw(5, 2), 3, 2),
     ),
     solution=tokens_read,
     misconceptions=(
@@ -602,7 +613,7 @@ A change of all numbers of a token at once may cancel.
         Misconception(
             "All tokens up to the query assumed",
             "Change x and look.",
-            lambda scores, x, i, j: _marked(x, range(i + 1)),
+            lambda encoding, x, i, j: _marked(x, range(i + 1)),
         ),
         Misconception(
             "First channel alone changed",
@@ -668,16 +679,20 @@ A change of all numbers of a token at once may cancel.
             "Changes kept for the next tokens",
             "The token before the one that you try is still changed. Take a copy of x "
             "for each token.",
-            lambda scores, x, i, j: _read_by(
+            lambda encoding, x, i, j: _read_by(
                 lambda x, t: x + np.outer(np.arange(len(x)) <= t, _EITHER)
-            )(scores, x, i, j),
+            )(encoding, x, i, j),
         ),
         Misconception(
             "Any score compared",
             "The score of query i and key j is asked for, not any score.",
-            lambda scores, x, i, j: np.array(
+            lambda encoding, x, i, j: np.array(
                 [
-                    np.abs(scores(_moved(_EITHER)(x, t)) - scores(x)).max() > 1e-9
+                    np.abs(
+                        ENCODINGS[encoding](_moved(_EITHER)(x, t))
+                        - ENCODINGS[encoding](x)
+                    ).max()
+                    > 1e-9
                     for t in range(len(x))
                 ]
             ),
@@ -685,20 +700,26 @@ A change of all numbers of a token at once may cancel.
         Misconception(
             "Score of the key i and the query j",
             "Row i of the scores is query i: `scores(x)[i, j]`.",
-            lambda scores, x, i, j: np.array(
+            lambda encoding, x, i, j: np.array(
                 [
-                    abs((scores(_moved(_EITHER)(x, t)) - scores(x))[j, i]) > 1e-9
+                    abs(
+                        (
+                            ENCODINGS[encoding](_moved(_EITHER)(x, t))
+                            - ENCODINGS[encoding](x)
+                        )[j, i]
+                    )
+                    > 1e-9
                     for t in range(len(x))
                 ]
             ),
         ),
     ),
     explanation=r"""
-`selective_scores` and `gated_scores` read $j + 1, \dots, i$ alone: they are products over the path, and {prf:ref}`the theorem on the path <thm-path-local>` says so for every choice of transitions.
-`exclusive_scores`, as GRAPE's, reads $j, \dots, i - 1$: the same number of tokens, each one place earlier.
-`convolved_scores` reads $j, \dots, i$, since a short convolution lets the first step after the key read the key's token.
-`end_scores` reads key and query only: {prf:ref}`its product telescopes <thm-path-ends>`.
-`unequal_scores` reads every token up to the query, since rotation and decay {prf:ref}`do not commute <thm-path-planes>` with two gates in one plane.
+`selective` and `gated` read $j + 1, \dots, i$ alone: they are products over the path, and {prf:ref}`the theorem on the path <thm-path-local>` says so for every choice of transitions.
+`exclusive`, as GRAPE's, reads $j, \dots, i - 1$: the same number of tokens, each one place earlier.
+`convolved` reads $j, \dots, i$, since a short convolution lets the first step after the key read the key's token.
+`ends` reads key and query only: {prf:ref}`its product telescopes <thm-path-ends>`.
+`two gates` reads every token up to the query, since with two gates in one plane rotating by sums of angles {prf:ref}`gives no product over the path <thm-path-planes>`.
 """,
 )
 
@@ -892,8 +913,8 @@ COMPLEX = Exercise(
     lines=4,
     statement=r"""
 A plane's two coordinates are one complex number, and a token's transition is one, too: `exp(log_gate - 1j * step)`.
-The score of query $i$ and key $j \le i$ is the real part of $\sum_p \bar q_{ip}\, k_{jp} \prod_{t=j+1}^{i} e^{\log g_{tp} - i\,a_{tp}}$, where $a$ are the steps.
-Return all scores, `[tokens, tokens]`, without a loop over pairs of tokens.
+The score of query $i$ and key $j \le i$ is the real part of $\sum_p \bar q_{ip}\, k_{jp} \prod_{t=j+1}^{i} e^{\log g_{tp} - \mathrm{i} a_{tp}}$, where $a$ are the steps.
+Return all scores, `[tokens, tokens]`; no loop over pairs of tokens is needed.
 The sums of the log gates reach −1000 in the check, so $e^{1000}$ must not appear.
 """,
     hint=r"""
@@ -1031,8 +1052,9 @@ Mask the exponents, not the scores.
             ),
         ),
     ),
+    level="optional",
     explanation=r"""
-Numbers commute, so the product is $e^{L_i - L_j}$ with the cumulative sums $L$ of $\log g - i a$: {prf:ref}`the product telescopes <thm-path-telescope>`.
+Numbers commute, so the product is $e^{L_i - L_j}$ with the cumulative sums $L$ of $\log g - \mathrm{i} a$: {prf:ref}`the product telescopes <thm-path-telescope>`.
 For $j \le i$ the real part of $L_i - L_j$ is at most 0, and no exponential overflows; for later keys it is positive, so these exponents are masked before the exponential.
 Splitting into $e^{L_i}$ and $e^{-L_j}$ would be a single matrix product, but $e^{-L_j}$ overflows; exercise rotation-and-decay-8 repairs that.
 """,
@@ -1350,7 +1372,7 @@ OVERFLOW = Exercise(
     statement=r"""
 Wall attention splits $e^{P_{in} - P_{jn}}$ into a factor of the query and one of the key, so that all scores are one matrix product.
 On short texts the layer works; on longer ones the loss becomes NaN.
-Repair `far_scores`, which computes the scores of a block of queries with all keys before the block, so that `symptom_of_overflow` gives 0; keep the one matrix product.
+Repair `far_scores`, which computes the scores of a block of queries with all keys before the block, so that `symptom_of_overflow` gives 0; one matrix product is still enough.
 The results are checked to 1e-4.
 Would float64 in place of float32 be a repair?
 """,
@@ -1502,7 +1524,7 @@ In exact arithmetic all anchors give the same scores; {prf:ref}`the theorem on a
 SHEET = Sheet(
     title="Rotation and decay",
     conventions=r"""
-$i$ is the query and $j \le i$ the key, counted from 0.
+$i$ is the query and $j \le i$ the key, counted from 0; $\mathrm{i}$ is the imaginary unit.
 The transition $T_t$ of token $t$ acts on all keys before $t$; scores are $s_{ij} = q_i^\top T_i \cdots T_{j+1} k_j$ and are not divided by $\sqrt d$.
 """,
     example=r"""
