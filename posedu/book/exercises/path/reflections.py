@@ -728,7 +728,7 @@ Write out $A$ for two tokens: where does $\beta$ stand in hers?
     explanation=r"""
 Her matrix is strict$(W W^\top D)$, with the strength of the *earlier* token; {prf:ref}`the WY form <thm-path-wy>` has strict$(D W W^\top)$, with that of the later one.
 The two agree if all strengths are equal, or if no two directions have an inner product.
-So two tokens with different strengths and $w_1^\top w_2 \ne 0$ are enough, and a single token has no entry below the diagonal.
+So two tokens with different strengths, the first not 0, and $w_1^\top w_2 \ne 0$ are enough, and a single token has no entry below the diagonal.
 A model that starts with $\beta = 1$ everywhere, as the authors' code does up to small random weights, is nearly right at the start, and goes wrong as soon as the strengths differ.
 """,
 )

@@ -1389,12 +1389,12 @@ For which $R$ is neither of the two brackets above 0?
         ),
         _gates_case(6, 2, 4, 1.0),
         _gates_case(8, 3, 3, 1.0),
-        _gates_case(300, 2, 200, 0.02),
-        _gates_case(300, 2, 100, 4.0),
-        _gates_case(400, 2, 200, 6.0),
+        _gates_case(90, 2, 60, 0.05),
+        _gates_case(120, 2, 40, 8.0),
+        _gates_case(160, 2, 80, 15.0),
         _gates_case(12, 2, 6, 0.1, at=(5,)),
         _gates_case(12, 2, 6, 0.1, at=(7,)),
-        _gates_case(300, 2, 200, 0.02, at=range(100)),
+        _gates_case(150, 2, 110, 0.02, at=range(80)),
     ),
     solution=far_scores,
     misconceptions=(
@@ -1498,7 +1498,7 @@ For which $R$ is neither of the two brackets above 0?
         ),
         Misconception(
             "Sums in float32",
-            "A sum of −15000 has an error of 0.0005 in float32, and so have all "
+            "A sum of −12000 has an error of 0.0005 in float32, and so have all "
             "differences with it. The sums were in float64.",
             _anchored(_before_start, sums=lambda log_gates: log_gates.cumsum(0)),
         ),
