@@ -171,7 +171,7 @@ The determinant is the product of the eigenvalues.
         ),
     ),
     explanation=r"""
-$T$ multiplies $w$ by $1 - \beta$ and leaves all vectors across $w$ as they are, {eq}`eq-path-eigen`; so the eigenvalues are $1 - \beta$ once and 1 otherwise, and $\det T = 1 - \beta$.
+$T$ multiplies $w$ by $1 - \beta$ and leaves all vectors across $w$ as they are; so the eigenvalues are $1 - \beta$ once and 1 otherwise, and $\det T = 1 - \beta$.
 The parts of $k$ have the squared lengths $\cos^2 \alpha$ along $w$ and $\sin^2 \alpha$ across, so $\lVert T k \rVert^2 = (1 - \beta)^2 \cos^2 \alpha + \sin^2 \alpha = 1 - \beta (2 - \beta) \cos^2 \alpha$.
 Every length is kept exactly for $\beta = 0$ and $\beta = 2$, {prf:ref}`the theorem on lengths <thm-path-norms>`.
 For $\beta = 1$, the strength with which the authors' code starts, $T$ is a projection and has no inverse.
@@ -500,9 +500,9 @@ What must the last logit be?
         ),
     ),
     explanation=r"""
-Move first, then append: the product over the path, {eq}`def-path`, contains the query's own transition for all earlier keys, and nothing for the query's own key.
+Move first, then append: the product over the path contains the query's own transition for all earlier keys, and nothing for the query's own key.
 Subtracting $\beta\, w\, (w^\top k)$ takes about $4d$ operations per key; the matrix $T_i$ would take $2 d^2$.
-The moved keys are what {eq}`def-path-decode` caches; every token writes the whole key cache anew, which RoPE never does.
+Every token writes the whole key cache anew, which RoPE never does; {prf:ref}`in blocks <thm-path-blocks>` many tokens are moved at once.
 """,
 )
 
@@ -869,7 +869,7 @@ By how much does the logit fall per token?
     level="optional",
     explanation=r"""
 In the paper's scaling the logit falls by $-\log f$ per token, so $f^t = \frac12$ and $t = -\log 2 / \log f$.
-In the code's it falls by $-\log f / \sqrt d$, so the half-life is $\sqrt d$ times as long: the code's gate $f$ acts as the paper's gate $f^{1/\sqrt d}$, {eq}`def-path-fox`.
+In the code's it falls by $-\log f / \sqrt d$, so the half-life is $\sqrt d$ times as long: the code's gate $f$ acts as the paper's gate $f^{1/\sqrt d}$ in {prf:ref}`the definition of PaTH-FoX <def-path-fox-box>`.
 Both start with $f = \frac12$: in a head of 64 features with the paper's scaling a weight is halved with every token, with the code's after eight tokens.
 A model trained with one scaling gives other weights under the other one.
 """,
@@ -1046,7 +1046,7 @@ All runs at once: `keys` is `[runs, d]`, and $w^\top k$ is one number for each r
         ),
     ),
     explanation=r"""
-For a random direction the mean of $(w^\top k)^2$ is $\lVert k \rVert^2/d$, so each token multiplies the mean squared length by $1 - \beta(2 - \beta)/d$, {eq}`eq-path-norms-mean`, and it falls geometrically.
+For a random direction the mean of $(w^\top k)^2$ is $\lVert k \rVert^2/d$, so each token multiplies the mean squared length by $1 - \beta(2 - \beta)/d$, {prf:ref}`as the chapter proves for orthonormal directions <thm-path-norms>`, and it falls geometrically.
 $\beta(2 - \beta)$ is largest at $\beta = 1$, the projection, and the same for $\beta = 0.5$ and 1.5; with $\beta = 2$ nothing falls.
 At $d = 64$ and $\beta = 1$ half of the squared length is left after about 44 tokens: keys far back are forgotten although no gate is there.
 A trained model's directions are not random: if all are equal, only the part of the key along that direction falls.
@@ -1237,7 +1237,7 @@ For which strength is a transition the identity?
     ),
     level="hard",
     explanation=r"""
-A padded token's strength must be 0, so that its transition is the identity: {eq}`def-householder` with $\beta = 0$; a direction of zeros does the same.
+A padded token's strength must be 0, so that {prf:ref}`its transition <def-householder-box>` is the identity; a direction of zeros does the same.
 Masking it as a key is not enough, since it stands on the path between real tokens, and every token on the path acts.
 Padding at the left stands before all real keys, and {prf:ref}`the tokens before a key have no effect <thm-path-local>`, so the same code would have been right.
 Only PaTH's short convolution, which is not part of this exercise, reads up to two tokens before the text.

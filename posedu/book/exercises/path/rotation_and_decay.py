@@ -360,7 +360,7 @@ Follow the key: which is the first token after $j$?
         ),
     ),
     explanation=r"""
-The first token after the key acts first, so $s_{ij} = q_i^\top T_i T_{i-1} \cdots T_{j+1} k_j$ with the latest matrix at the left, {eq}`def-path-product`.
+The first token after the key acts first, so $s_{ij} = q_i^\top T_i T_{i-1} \cdots T_{j+1} k_j$ with the latest matrix at the left.
 For $i = j$ no token lies between, the product is empty, and $s_{ii} = q_i^\top k_i$.
 The loop multiplies a vector by a matrix $i - j$ times, which takes $d^2$ operations each; multiplying the matrices first would take $d^3$.
 By {prf:ref}`the theorem on the path <thm-path-local>` no token up to $j$ has a say in it, but through $q_i$ and $k_j$ themselves.

@@ -145,7 +145,7 @@ Write the counts as $n$ stars with $m - 1$ bars between them.
     ),
     explanation=r"""
 Each of $n$ places has $m$ choices, so there are $m^n$ words.
-A product is determined by the counts of the letters, {eq}`eq-state-commuting`, and $m$ counts with the sum $n$ are $n$ stars among $m - 1$ bars, $\binom{n + m - 1}{n}$ of them, {eq}`eq-state-count`.
+A product is determined by the counts of the letters, and $m$ counts with the sum $n$ are $n$ stars among $m - 1$ bars, $\binom{n + m - 1}{n}$ of them.
 Words grow exponentially with $n$, products like $n^{m - 1}$: after ten letters over three, 59,049 words share 66 products.
 So transitions that commute {prf:ref}`track a word problem only if its letters commute <thm-state-commuting>`.
 """,
@@ -326,7 +326,7 @@ The swap leaves $e_a + e_b$ as it is, and reverses $e_a - e_b$.
     ),
     explanation=r"""
 $w = (e_a - e_b)/\sqrt 2$: the reflection reverses $e_a - e_b$ and keeps everything across it, so it exchanges $e_a$ and $e_b$, {prf:ref}`the theorem on swaps <thm-path-swap>`.
-The product of the reflections is the permutation matrix, in the right order, {eq}`eq-state-swaps`.
+The product of the reflections is {prf:ref}`the permutation matrix, in the right order <thm-state-swaps>`.
 After (0, 1), (1, 2) ball 0 is in cup 2; after the same swaps in the other order it is in cup 1.
 One reflection for each token is therefore enough to follow swaps, and a permutation that is no swap needs more (exercise state-tracking-7).
 """,
@@ -368,7 +368,7 @@ SAME_COUNTS = Exercise(
 She argues: a swap undoes itself, so only the number of its occurrences modulo 2 matters.
 Her tests are one swap three times, two swaps of different cups in both orders, and the swaps (0, 1), (1, 2) in this order; all pass.
 Find an input on which she is wrong; the smallest has the fewest swaps.
-Which encodings compute what she computes?
+Which encodings look at nothing but the counts, as she does?
 """,
     hint=r"""
 What does `sorted` do to the swaps?
@@ -392,7 +392,8 @@ What does `sorted` do to the swaps?
     explanation=r"""
 Two swaps with one cup in common, in the order that `sorted` reverses, as (1, 2), (0, 1): the words $s, t$ and $t, s$ have the same counts and different products.
 Swaps without a common cup commute, and so her second test cannot fail.
-She computes a function of the counts, as does every encoding whose transitions commute: RoPE, Selective RoPE, CARoPE, GRAPE-M, FoX, Wall and retention, {prf:ref}`whatever angles and gates they choose <thm-state-commuting>`.
+Her result is a function of the counts.
+So are the products of RoPE, Selective RoPE, CARoPE, GRAPE-M, FoX, Wall and retention, {prf:ref}`whose transitions commute <thm-state-commuting>`, whatever angles and gates they choose.
 Their products are the same for both words, so they answer wrongly for at least one of them.
 """,
 )
@@ -556,8 +557,8 @@ The logit of a swap token is 0, whatever moves its key.
         ),
     ),
     explanation=r"""
-After the swaps exactly one ball's key is $e_{\text{cup}}$, {eq}`eq-state-swaps`; its logit is $\kappa$, and those of the other balls and of all swap tokens are 0.
-So its weight is $e^\kappa / (e^\kappa + n - 1 + t)$ after $t$ swaps, {eq}`eq-state-weight`.
+After the swaps exactly one ball's key is $e_{\text{cup}}$, by {prf:ref}`the theorem on swaps <thm-state-swaps>`; its logit is $\kappa$, and those of the other balls and of all swap tokens are 0.
+So its weight is $e^\kappa / (e^\kappa + n - 1 + t)$ after $t$ swaps.
 It exceeds ½ for $\kappa > \log(n - 1 + t)$: for five balls and 1000 swaps from $\log 1004 \approx 6.9$ on.
 The logit that is needed grows with the logarithm of the length only, and the ball is right however long the text is.
 """,
@@ -591,7 +592,7 @@ HALF_SIGNAL = Exercise(
     minutes=10,
     lines=2,
     statement=r"""
-A token of PaTH flips the sign of the key's part along $w$: it multiplies it by $1 - \beta$ with $\beta = 2\sigma(b)$, which is above $-1$ for every $b$.
+A token of PaTH flips the sign of the key's part along $w$: it multiplies it by $1 - \beta$, where $\beta = 2\sigma(b)$ is below 2, so that $1 - \beta$ stays above $-1$.
 Which $b > 0$ leaves half of the signal, in absolute value, after $n$ flips?
 Return it exactly; `n` is a SymPy number or symbol.
 How does $b$ grow for large $n$?
@@ -838,9 +839,9 @@ Then try many random coefficients with 2, 3 and 4 gates: how often does the sign
     ),
     level="optional",
     explanation=r"""
-$d$ different gates change the sign at most $d - 1$ times, {eq}`eq-state-parity`, however long the text is; a longer one adds no change.
+$d$ different gates change the sign at most $d - 1$ times, {prf:ref}`as the chapter proves <thm-state-parity>`, however long the text is.
 So a fixed number of gates cannot answer parity for texts of every length, while a rotation by $\pi$ changes the sign with every 1.
-The last cases but one have the coefficients that alternate $d - 1$ times: they grow {prf:ref}`like a power of 5.8 <thm-state-cost>`, and random coefficients seldom change the sign more than once.
+Coefficients with $d - 1$ changes exist for every $d$, but to change the sign with each of the first $d - 1$ ones they must grow {prf:ref}`like a power of 5.8 <thm-state-cost>`; random coefficients seldom change the sign more than once.
 """,
 )
 
@@ -892,7 +893,7 @@ A product of $r$ reflections leaves a subspace of dimension $n - r$ or more unmo
 So a matrix $\Pi$ needs at least $\operatorname{rank}(\Pi - I)$ reflections, and as many are enough.
 Return this number for the permutation matrix that moves $e_j$ to $e_{p(j)}$, where `permutation` is $p$.
 What is it in terms of the cycles of $p$?
-Which permutations of five cups need four reflections, so that PaTH with one reflection for each token cannot make them with a single token?
+Which permutations of five cups need four reflections, that is, four tokens of PaTH?
 """,
     hint=r"""
 Which vectors does a cycle of length $c$ leave unmoved?
@@ -1167,9 +1168,9 @@ What is exact here, the letters or the angles?
     tolerance=1e-5,
     level="optional",
     explanation=r"""
-The letters are integers, and their sum modulo $m$ is exact; only one angle below a full turn is then rounded, and the score is {eq}`eq-state-cyclic` to the precision of a cosine.
+The letters are integers, and their sum modulo $m$ is exact; only one angle below a full turn is then rounded, and the score is {prf:ref}`that of the theorem <thm-state-cyclic>` to the precision of a cosine.
 Scores of angles summed in float32 are wrong in the fourth decimal after 2000 letters, and the error grows with the length, since a sum of many turns leaves few bits for the rest.
-A product of matrices never has a large angle and drifts less, as the chapter measures {prf:ref}`for these rotations <thm-state-cyclic>`; a trained layer sums angles that are not exact letters, so float64 for the sum is what it can do.
+A product of matrices never has a large angle and drifts less, as the chapter measures; a trained layer sums angles that are not exact letters, so float64 for the sum is what it can do.
 """,
     repair=Repair(_broken_modular_scores, symptom_of_long_texts),
 )
