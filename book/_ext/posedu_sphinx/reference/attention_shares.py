@@ -32,6 +32,7 @@ DOUBLINGS = 2  # the color scale ends at 2 ** -2 and at 2 ** 2 times an even sha
 STEPS = 8  # colors between an even share and either end of the scale
 WIDTH, HEIGHT, TOP = 160, 80, 4.0  # of the curve; shares above TOP are drawn at TOP
 PARTS_UNSEEN = {"values", "output", "mix"}  # hooks that attention weights do not show
+SIGNED = {"retention"}  # encodings whose weights may be negative
 POINTS = {
     2: "The tokens are points of a grid of 4 rows and 8 columns, row by row.",
     3: "The tokens are patches of 2 frames of 4 × 4 patches, one after the other.",
@@ -52,7 +53,8 @@ def shares(name):
     are random. A share is an attention weight times the number of keys that the query
     may attend to; later keys have the share 0. The head is the first, and the layer is
     the first as well, except for an encoding that changes positions by layer: there it
-    is the second, with equal queries and keys.
+    is the second, with equal queries and keys. Of weights without a softmax, which may
+    be negative, the absolute values count, divided by their sum over the row.
     """
     encoding = CATALOG[name]
     hooks = _hooks(encoding)
@@ -69,7 +71,10 @@ def shares(name):
     found = attention(positions=positions)
     if encoding.kind == "layers":
         found = attention(positions=hooks.update(found.weights, found.tokens, x))
-    return found.weights[0] * np.arange(1, TOKENS + 1)[:, None]
+    weights = found.weights[0]
+    if encoding.name in SIGNED:
+        weights = np.abs(weights) / np.abs(weights).sum(axis=1, keepdims=True)
+    return weights * np.arange(1, TOKENS + 1)[:, None]
 
 
 def _hooks(encoding):
@@ -130,6 +135,10 @@ def note(encoding):
         sentences.append("Positions are sampled once, and sinusoids encode them.")
     if encoding.kind == "layers":
         sentences.append("The layer is the second: the first changes the positions.")
+    if encoding.name in SIGNED:
+        sentences.append(
+            "Weights may be negative: shares are those of their absolute values."
+        )
     if encoding.axes is not None:
         sentences.append(POINTS[encoding.axes])
     if PARTS_UNSEEN & {*encoding.hooks}:
