@@ -13,6 +13,7 @@ ENCODINGS = (
         file="path.selective_rope",
         module="SelectiveRoPE",
         chapter="rotation-and-decay",
+        treated="def-selective-rope",
         lab="rotation-and-decay",
         variants=(
             variant(layout="half", module={"gate": False, "rank": 4}),
@@ -117,6 +118,7 @@ ENCODINGS = (
         file="path.wall",
         module="Wall",
         chapter="rotation-and-decay",
+        treated="def-wall",
         lab="rotation-and-decay",
         variants=(
             variant(),
@@ -156,6 +158,7 @@ ENCODINGS = (
         file="path.retention",
         module="Retention",
         chapter="rotation-and-decay",
+        treated="def-retention",
         lab="rotation-and-decay",
         variants=(
             variant(layout="interleaved", spacing="torchscale", normalization="paper"),
@@ -196,6 +199,7 @@ ENCODINGS = (
         file="path.carope",
         module="CARoPE",
         chapter="rotation-and-decay",
+        treated="def-carope",
         lab="rotation-and-decay",
         variants=(
             variant(layout="half", first_exponent=0),
@@ -224,6 +228,7 @@ ENCODINGS = (
         file="path.grape",
         module="GRAPEM",
         chapter="rotation-and-decay",
+        treated="def-grape-m",
         lab="rotation-and-decay",
         variants=(
             variant(layout="interleaved", phase="sigmoid"),
@@ -258,6 +263,7 @@ ENCODINGS = (
         file="path.grape",
         module="GRAPEA",
         chapter="rotation-and-decay",
+        treated="def-grape-a",
         lab="rotation-and-decay",
         variants=(
             variant(slopes="authors", gates="both", unit_vectors=True),
@@ -296,6 +302,7 @@ ENCODINGS = (
         file="path.grape",
         module="GRAPEAP",
         chapter="rotation-and-decay",
+        treated="def-grape-ap",
         lab="rotation-and-decay",
         variants=(
             variant(

@@ -106,7 +106,7 @@ class Record:
     ``function`` is the name of the function in that module, if it is not ``name``.
     ``chapter`` and ``lab`` are names of the book's files without folder and ending,
     empty until the book has them. ``treated`` is the label of an equation with which
-    another chapter states an encoding that has no chapter of its own.
+    another chapter, or a further page of the chapter, states the encoding.
     """
 
     name: str

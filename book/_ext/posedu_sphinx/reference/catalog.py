@@ -171,9 +171,9 @@ def page_address(app, docname, name):
             docname, "book/attention/permutation-equivariance"
         )
     encoding = CATALOG[name]
-    if encoding.page:
-        return app.builder.get_relative_uri(docname, encoding.page)
-    return equation_address(app, docname, encoding.treated) if encoding.treated else ""
+    if encoding.treated:
+        return equation_address(app, docname, encoding.treated)
+    return app.builder.get_relative_uri(docname, encoding.page) if encoding.page else ""
 
 
 def equation_address(app, docname, label):
