@@ -50,9 +50,24 @@ def of_catalog(root=ROOT):
         names = [record.name, record.title, getattr(record, "module", record.name)]
         names += [NOTE.sub("", model) for model in record.adopters]
         names += [record.arxiv, *_paper(papers[record.paper])]
-        known = found.setdefault(record.page, [])
+        known = found.setdefault(_page(record, root), [])
         known += [name for name in dict.fromkeys(names) if name and name not in known]
     return found
+
+
+def _page(record, root):
+    """Return the page that states a record's encoding: its chapter or a further page.
+
+    ``root`` is the repository's folder.
+    """
+    if not record.treated:
+        return record.page
+    (page,) = (
+        page
+        for page in (root / "book" / record.family).glob("*.md")
+        if f"({record.treated})\n" in page.read_text(encoding="utf-8")
+    )
+    return page.relative_to(root).with_suffix("").as_posix()
 
 
 def _paper(entry):
