@@ -34,6 +34,7 @@ from posedu.book.explorables.nope import nope_explorable
 from posedu.book.explorables.permutation_equivariance import (
     permutation_equivariance_explorable,
 )
+from posedu.book.explorables.reflections import reflections_explorable
 from posedu.book.explorables.relative_vectors import relative_vectors_explorable
 from posedu.book.explorables.rope import rope_explorable
 from posedu.book.explorables.rotated_values import rotated_values_explorable
@@ -73,6 +74,7 @@ __all__ = [
     "m_rope_explorable",
     "nope_explorable",
     "permutation_equivariance_explorable",
+    "reflections_explorable",
     "relative_vectors_explorable",
     "rope_explorable",
     "rotated_values_explorable",
