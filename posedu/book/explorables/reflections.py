@@ -22,7 +22,10 @@ def reflections_explorable() -> Explorable:
     """
     moved = moved_keys(STRENGTHS, SPREAD)
     lengths = np.linalg.norm(moved, axis=1)
-    determinants = np.cumprod([1, *(1 - np.array(STRENGTHS))])
+    determinants = [
+        f"{value:.2f}".replace("-", "−")
+        for value in np.cumprod([1, *(1 - np.array(STRENGTHS))])
+    ]
     return explorable(
         "reflections",
         _plane(moved, lengths, determinants),
@@ -35,7 +38,7 @@ def reflections_explorable() -> Explorable:
             Switch("swap", f"“{WORDS[1]}” before “{WORDS[0]}”"),
         ),
         summary=f"After “{WORDS[2]}” the key has {100 * lengths[-1]:.0f} % of its "
-        f"length, and the determinant of the product is {determinants[-1]:.2f}.",
+        f"length, and the determinant of the product is {determinants[-1]}.",
         caption="A key (gray) and its place after each of three words: every word "
         "moves it at right angles to the word's mirror, by β times its distance from "
         "the mirror. The mirror of a word with β = 0 is not drawn.",
@@ -65,7 +68,7 @@ def _direction(degrees: float) -> Float[Array, "2"]:
 def _plane(
     moved: Float[Array, "steps 2"],
     lengths: Float[Array, "steps"],
-    determinants: Float[Array, "steps"],
+    determinants: list[str],
 ) -> str:
     mirrors = names = ""
     for word, (name, beta) in enumerate(zip(WORDS, STRENGTHS, strict=True)):
@@ -94,7 +97,7 @@ def _plane(
         for step in range(4)
         for x, value in (
             (348, f"{lengths[step]:.2f}"),
-            (396, f"{determinants[step]:.2f}".replace("-", "−")),
+            (396, determinants[step]),
         )
     )
     return f"""
