@@ -74,10 +74,15 @@ ENCODINGS = (
                 parameters="(d+1)*h*d+1",
             ),
         ),
+        chapter="reflections",
+        lab="reflections",
         parameters="4*h*d+h*d*(4+3)+h*(h*d+1)",
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
         bounded="yes: no transition lengthens a key",
+        special_cases=(
+            SpecialCase(ATTENTION, "all β go to 0", "eq-path-nope", kind="limit"),
+        ),
         sizes=("d_model", "heads", "d"),
         implementation_sizes=("heads",),
         unit=2,  # in one dimension w is ±1, which has no slope
@@ -99,10 +104,21 @@ ENCODINGS = (
                 parameters="h*d*h*d+2*h*(h*d+1)",
             ),
         ),
+        chapter="reflections",
+        lab="reflections",
         parameters="4*h*d+h*d*(4+3)+2*h*(h*d+1)",
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
         bounded="no: the bias has no lower bound",
+        special_cases=(
+            SpecialCase("path", "all gates go to 1", "eq-path-gates", kind="limit"),
+            SpecialCase(
+                "fox",
+                "all β go to 0, with gates outside the scale",
+                "eq-path-to-fox",
+                kind="limit",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
         implementation_sizes=("heads",),
         unit=2,  # in one dimension w is ±1, which has no slope

@@ -34,7 +34,7 @@ def reflections_explorable() -> Explorable:
                 Slider(name, f"β of “{word}”", 0, 2, beta, 0.05, f"{beta:.2f}")
                 for name, word, beta in zip(NAMES, WORDS, STRENGTHS, strict=True)
             ),
-            Slider("spread", "angle between mirrors", 15, 60, SPREAD, 5, f"{SPREAD}°"),
+            Slider("spread", "mirrors apart", 15, 60, SPREAD, 5, f"{SPREAD}°"),
             Switch("swap", f"“{WORDS[1]}” before “{WORDS[0]}”"),
         ),
         summary=f"After “{WORDS[2]}” the key has {100 * lengths[-1]:.0f} % of its "
