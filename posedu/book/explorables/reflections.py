@@ -79,7 +79,7 @@ def _plane(
         )
         names += (
             f'<text class="name{word}" x="{1.22 * x:.1f}" y="{4 - 1.14 * y:.1f}"'
-            f' style="text-anchor:middle;fill:{INKS[word]}">{name}</text>'
+            f">{name}</text>"
         )
     points = [",".join(f"{RADIUS * v:.1f}" for v in point) for point in moved]
     arrows = "".join(
