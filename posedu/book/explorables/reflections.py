@@ -39,9 +39,9 @@ def reflections_explorable() -> Explorable:
         ),
         summary=f"After “{WORDS[2]}” the key has {100 * lengths[-1]:.0f} % of its "
         f"length, and the determinant of the product is {determinants[-1]}.",
-        caption="A key (gray) and its place after each of three words: every word "
-        "moves it at right angles to the word's mirror, by β times its distance from "
-        "the mirror. The mirror of a word with β = 0 is not drawn.",
+        caption="A key (gray) and its place after each of three words, in the color of "
+        "the word's mirror: each word moves it at right angles to the mirror, by β "
+        "times its distance from it. The mirror of a word with β = 0 is not drawn.",
         numbers={"words": WORDS, "key": KEY_ANGLE, "mirror": FIRST_MIRROR},
     )
 
