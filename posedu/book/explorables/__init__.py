@@ -43,6 +43,7 @@ from posedu.book.explorables.rotation_and_decay import (
 )
 from posedu.book.explorables.self_extend import self_extend_explorable
 from posedu.book.explorables.sinusoidal import sinusoidal_explorable
+from posedu.book.explorables.state_tracking import state_tracking_explorable
 from posedu.book.explorables.stickbreaking import stickbreaking_explorable
 from posedu.book.explorables.tape import tape_explorable
 from posedu.book.explorables.temperature import temperature_explorable
@@ -81,6 +82,7 @@ __all__ = [
     "rotation_and_decay_explorable",
     "self_extend_explorable",
     "sinusoidal_explorable",
+    "state_tracking_explorable",
     "stickbreaking_explorable",
     "tape_explorable",
     "temperature_explorable",
