@@ -63,17 +63,17 @@ posedu.live("state_tracking", ({ find, numbers }) => {
       text.setAttribute("opacity", n < values.step ? 1 : 0.6);
     });
     boxes.forEach((box, n) => {
-      box.style.display = n < count ? "" : "none";
+      box.setAttribute("visibility", n < count ? "visible" : "hidden");
       box.querySelector(".ball").textContent = n < count ? balls[n] : "";
     });
     find(".asked").setAttribute("x", 22 + 74 * cup);
     cells.forEach((cell, n) => {
       const value = product[Math.floor(n / d)][n % d];
-      cell.setAttribute("fill", value >= 0 ? positive : negative);
+      cell.setAttribute("fill", value > -1e-9 ? positive : negative);
       cell.setAttribute("fill-opacity", Math.min(1, Math.abs(value)).toFixed(3));
     });
     bars.forEach((bar, n) => {
-      bar.style.display = n < count ? "" : "none";
+      bar.setAttribute("visibility", n < count ? "visible" : "hidden");
       const height = 120 * (weights[n] || 0);
       bar.children[0].setAttribute("y", (254 - height).toFixed(1));
       bar.children[0].setAttribute("height", height.toFixed(1));

@@ -145,7 +145,7 @@ def _picture(
         f' rx="6" fill="none" stroke="{INKS[1]}" stroke-width="3"/>'
     )
     boxes = "".join(
-        f'<g><path d="M{26 + 74 * n},36l8,38h32l8,-38" fill="none"'
+        f'<g visibility="visible"><path d="M{26 + 74 * n},36l8,38h32l8,-38" fill="none"'
         ' stroke="currentColor" stroke-opacity="0.5"/>'
         f'<circle cx="{50 + 74 * n}" cy="56" r="13" fill="{INKS[0]}"'
         ' fill-opacity="0.2"/>'
@@ -155,13 +155,13 @@ def _picture(
     )
     cells = "".join(
         f'<rect x="{20 + 24 * column}" y="{118 + 24 * row}" width="22" height="22"'
-        f' fill="{INKS[0] if product[row, column] >= 0 else INKS[1]}"'
+        f' fill="{INKS[0] if product[row, column] > -1e-9 else INKS[1]}"'
         f' fill-opacity="{abs(product[row, column]):.3f}"/>'
         for row in range(D)
         for column in range(D)
     )
     bars = "".join(
-        f'<g><rect x="{206 + 37 * n}" width="26" y="{254 - 120 * w:.1f}"'
+        f'<g visibility="visible"><rect x="{206 + 37 * n}" width="26" y="{254 - 120 * w:.1f}"'
         f' height="{120 * w:.1f}" fill="{INKS[0]}"/>'
         f'<text x="{219 + 37 * n}" y="272" style="font-size:13px">{n}</text></g>'
         for n, w in enumerate(weights)

@@ -9,7 +9,7 @@ from support.explorables import FRAGMENTS, close, numbers, set_slider, summary_o
 
 READ = """(figure) => {
   const all = (selector) => [...figure.querySelectorAll(selector)];
-  const shown = (one) => one.style.display !== "none";
+  const shown = (one) => one.getAttribute("visibility") === "visible";
   return {
     letters: all(".letters text").map((t) => t.textContent),
     balls: all(".boxes g").filter(shown).map(
