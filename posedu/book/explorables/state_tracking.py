@@ -136,7 +136,7 @@ def _picture(
     weights: Float[Array, "balls"],
 ) -> str:
     letters = "".join(
-        f'<text x="{22 + 32 * n}" y="16" style="font-size:13px"'
+        f'<text x="{45 + 62 * (n % 6)}" y="{16 + 20 * (n // 6)}"'
         f' opacity="{1 if n < len(stream) else 0.6}">{a}↔{b}</text>'
         for n, (a, b) in enumerate(STREAMS["5"])
     )
@@ -150,7 +150,7 @@ def _picture(
         f'<circle cx="{50 + 74 * n}" cy="56" r="13" fill="{INKS[0]}"'
         ' fill-opacity="0.2"/>'
         f'<text class="ball" x="{50 + 74 * n}" y="61">{ball}</text>'
-        f'<text x="{50 + 74 * n}" y="92" style="font-size:13px">cup {n}</text></g>'
+        f'<text x="{50 + 74 * n}" y="92">cup {n}</text></g>'
         for n, ball in enumerate(cups)
     )
     cells = "".join(
@@ -163,20 +163,22 @@ def _picture(
     bars = "".join(
         f'<g visibility="visible"><rect x="{206 + 37 * n}" width="26" y="{254 - 120 * w:.1f}"'
         f' height="{120 * w:.1f}" fill="{INKS[0]}"/>'
-        f'<text x="{219 + 37 * n}" y="272" style="font-size:13px">{n}</text></g>'
+        f'<text x="{219 + 37 * n}" y="272">{n}</text></g>'
         for n, w in enumerate(weights)
     )
     return f"""
-<svg class="plot" viewBox="0 0 400 290" role="img" aria-label="Swaps in a line, cups
+<svg class="plot" viewBox="0 0 400 312" role="img" aria-label="Swaps in a line, cups
  with numbered balls, a square of six times six cells, and a bar for each ball">
 <g class="letters">{letters}</g>
+<g transform="translate(0,16)">
 {asked}<g class="boxes">{boxes}</g>
 <path d="M18,116h146v146h-146z" fill="none" stroke="currentColor"
  stroke-opacity="0.35"/>
 <g class="cells">{cells}</g>
-<text x="91" y="281" style="font-size:13px">product</text>
+<text x="91" y="281">product</text>
 <path d="M200,254H390M200,134H390" stroke="currentColor" stroke-opacity="0.35"/>
-<text x="388" y="130" style="font-size:13px;text-anchor:end">weight 1</text>
+<text x="388" y="130" style="text-anchor:end">weight 1</text>
 <g class="bars">{bars}</g>
-<text x="295" y="288" style="font-size:13px">ball</text>
+<text x="295" y="290">ball</text>
+</g>
 </svg>"""
