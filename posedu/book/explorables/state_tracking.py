@@ -17,7 +17,7 @@ Array = np.ndarray
 D = 6  # features of a head: balls use the first ones, rotations all three pairs
 KAPPA = 8.0  # logit of a coordinate that is 1
 STREAMS = {
-    name: tuple((int(a), int(b)) for a, b in swaps.split())
+    name: tuple((int(swap[0]), int(swap[1])) for swap in swaps.split())
     for name, swaps in {
         "5": "01 12 34 23 04 13 02 24 01 14 23 03",
         "3": "01 12 01 02 12 01 02 02 12 02 01 12",
