@@ -161,7 +161,8 @@ def _picture(
         for column in range(D)
     )
     bars = "".join(
-        f'<g visibility="visible"><rect x="{206 + 37 * n}" width="26" y="{254 - 120 * w:.1f}"'
+        f'<g visibility="visible"><rect x="{206 + 37 * n}" width="26"'
+        f' y="{254 - 120 * w:.1f}"'
         f' height="{120 * w:.1f}" fill="{INKS[0]}"/>'
         f'<text x="{219 + 37 * n}" y="272">{n}</text></g>'
         for n, w in enumerate(weights)
