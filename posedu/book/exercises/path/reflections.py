@@ -538,10 +538,12 @@ def _strict(w, beta):
 def colleagues_amounts(w, beta):
     """Matrix A [tokens, d] with T_n ⋯ T_1 = I − WᵀA.
 
-    T_t is I − β_t w_t w_tᵀ; the rows of ``w`` are w_t, and ``beta`` is [tokens].
+    T_t is I − β_t w_t w_tᵀ; the rows of ``w`` are w_t,
+    and ``beta`` is [tokens].
     """
     lower = np.tril(w @ w.T * beta, -1)
-    return np.linalg.solve(np.eye(len(w)) + lower, beta[:, None] * w)
+    system = np.eye(len(w)) + lower
+    return np.linalg.solve(system, beta[:, None] * w)
 
 
 AMOUNTS = Exercise(

@@ -216,9 +216,10 @@ def _path(i, j):
 
 
 def colleagues_score(q, k, transitions, i, j):
-    """Score of query i and key j ≤ i, moved by the tokens between them.
+    """Score of query i and of key j ≤ i, moved on the way.
 
-    ``q`` and ``k`` are [tokens, d]; ``transitions`` is [tokens, d, d].
+    ``q`` and ``k`` are [tokens, d], and
+    ``transitions`` is [tokens, d, d].
     """
     product = np.eye(q.shape[1])
     for t in range(j + 1, i + 1):
