@@ -23,7 +23,11 @@ the package, ``posedu/tools/configs/gguf.json``: for each architecture
 - ``one_mscale``: the attention factor has the same mscale above and below;
 - ``beta_fast`` and ``log_multiplier``: the default of ``yarn_beta_fast``, and what
   ``yarn_log_multiplier`` is divided by, where they are not 32 and 1;
-- ``own``: other numbers are built into the code.
+- ``own``: other numbers are built into the code;
+- ``encodings``: where the order of tokens comes from if nothing is rotated: ALiBi with
+  its ``bias_max``, a number or the metadata name that has it, a learned table with the
+  name that has its ``rows``, T5's bias with the name of ``buckets`` and the
+  ``distance``, or a recurrence, and whether some layers have ``attention``.
 
 Code that this script does not know raises an error.
 """
@@ -206,8 +210,10 @@ class Source:
     def architecture(self, arch):
         """The record of one architecture."""
         record = dict(self.rope_types[arch])
-        if record["layout"] is None or arch not in self.classes:
+        if arch not in self.classes:
             return record
+        if record["layout"] is None:
+            return record | self._order(arch)
         name = self.classes[arch]
         owner, text = self.defining(name, "load_arch_hparams")
         loads = function(text, rf"{owner}::load_arch_hparams\(")
@@ -219,11 +225,41 @@ class Source:
             record["reads"].append("rope.scaling.alpha")
         calls = self._calls(arch, graph, loads)
         if calls is None:
-            return {"layout": None}
+            return {"layout": None} | self._order(arch)
         record |= self._numbers(arch, loads, graph, read) | calls
         if re.search(r"swa_type\s*= LLAMA_SWA_TYPE_(?!NONE)", loads):
             record["window"] = self._window(loads, graph)
         return record
+
+    def _order(self, arch):
+        """Where the order of tokens comes from in an architecture without rotation."""
+        name = self.classes[arch]
+        parts = []
+        for what in ("load_arch_hparams", "load_arch_tensors"):
+            owner, text = self.defining(name, what)
+            parts.append(function(text, rf"{owner}::{what}\("))
+        graph = self.defining(self.graphs.get(name, name), r"graph(<\w+>)?::graph")[1]
+        code = "".join(parts)
+        found = []
+        if bias := re.search(r"f_max_alibi_bias = ([\d.]+)f", code):
+            found.append({"kind": "alibi", "bias_max": float(bias[1])})
+        elif "LLM_KV_ATTENTION_MAX_ALIBI_BIAS" in code:
+            key = self.keys["LLM_KV_ATTENTION_MAX_ALIBI_BIAS"]
+            found.append({"kind": "alibi", "bias_max": key})
+        if re.search(
+            r"LLM_TENSOR_POS_EMBD,\s*\"weight\"\), \{\w+, n_ctx_train\}, 0", code
+        ):
+            found.append({"kind": "learned", "rows": "context_length"})
+        if "LLM_KV_ATTENTION_RELATIVE_BUCKETS_COUNT" in code:
+            key = self.keys["LLM_KV_ATTENTION_RELATIVE_BUCKETS_COUNT"]
+            (distance,) = re.findall(
+                r"max_distance = (\d+);", self.texts["llama-graph.cpp"]
+            )
+            found.append({"kind": "t5", "buckets": key, "distance": int(distance)})
+        if re.search(r"build_(rs|mamba2?_layer|rwkv\d_time_mix)\(", graph):
+            has_attention = re.search(r"build_attn(_mha)?\(", graph) is not None
+            found.append({"kind": "recurrent", "attention": has_attention})
+        return {"encodings": found} if found else {}
 
     def _numbers(self, arch, loads, graph, read):
         found = {}

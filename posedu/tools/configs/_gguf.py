@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
@@ -19,6 +19,7 @@ from posedu.tools.configs._fields import (
 )
 from posedu.tools.configs._rope_parameters import Parameters, rope
 from posedu.tools.configs._watched import Watched
+from posedu.tools.configs.other_encoding import OtherEncoding
 from posedu.tools.configs.rotary_config import (
     NOTE,
     WARNING,
@@ -40,6 +41,7 @@ TYPES = ("none", "linear", "yarn", "longrope")
 FREQS = "rope_freqs.weight"
 LISTS = ("rope_factors_short.weight", "rope_factors_long.weight")
 SECTIONS = "rope.dimension_sections"
+HEADS = "attention.head_count"
 DEFAULTS: Mapping[str, float] = {
     "rope.scaling.yarn_ext_factor": 1.0,
     "rope.scaling.yarn_attn_factor": 1.0,
@@ -144,9 +146,47 @@ def read_gguf(config: Watched) -> Reading:
             config.get(f"{family}.rope.{name}")
         note = Remark(NOTE, f"llama.cpp rotates nothing in {family!r}")
         return Reading(
-            format="GGUF", family=family, kinds={EVERY: None}, remarks=(note,)
+            format="GGUF",
+            family=family,
+            kinds={EVERY: None},
+            encodings=tuple(_other_encodings(family, config, record)),
+            remarks=(note,),
         )
     return _Metadata(family, config, record, remarks).reading()
+
+
+def _other_encodings(
+    family: str, config: Watched, record: Record
+) -> Iterator[OtherEncoding]:
+    """Yield the encodings of an architecture without rotation that are known.
+
+    ``config`` is a file's metadata, ``record`` what llama.cpp does in the architecture
+    ``family``. An encoding whose numbers the file does not have is left out.
+    """
+
+    def given(name: str) -> Any:
+        return config.get(f"{family}.{name}")
+
+    def whole(name: str) -> int:
+        return count(f"{family}.{name}", given(name))
+
+    for fact in record.get("encodings", ()):
+        options = {name: value for name, value in fact.items() if name != "kind"}
+        match fact["kind"]:
+            case "alibi":
+                if isinstance(name := fact["bias_max"], str):
+                    if not given(name):  # 0 turns ALiBi off
+                        continue
+                    options["bias_max"] = number(f"{family}.{name}", given(name))
+                if isinstance(given(HEADS), int):
+                    options["heads"] = whole(HEADS)
+            case "learned":
+                options = {"rows": whole(fact["rows"])} if given(fact["rows"]) else {}
+            case "t5":
+                if given(fact["buckets"]) is None:
+                    continue
+                options["buckets"] = whole(fact["buckets"])
+        yield OtherEncoding(kind=fact["kind"], options=options)
 
 
 @dataclass(frozen=True)

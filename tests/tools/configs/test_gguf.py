@@ -29,7 +29,7 @@ DATA = json.loads(
 )
 KEYS = {"layout", "order", "when", "reads", "window", "unrotated", "factors"}
 KEYS |= {"temperature", "latent", "softmax", "one_mscale", "beta_fast"}
-KEYS |= {"log_multiplier", "own"}
+KEYS |= {"log_multiplier", "own", "encodings"}
 LLAMA_31 = {
     **{"model_type": "llama", "head_dim": 128, "max_position_embeddings": 131072},
     "rope_theta": 500000.0,
@@ -68,6 +68,7 @@ def test_every_architecture_has_a_record():
         assert {*record} <= KEYS, name
         assert record["layout"] in ("half", "interleaved", None)
         assert ("reads" in record) == (record["layout"] is not None)
+        assert "encodings" not in record or record["layout"] is None
         assert record.get("order") in (None, "sectioned", "interleaved")
         assert record.get("factors") in (None, "all", "full")
         assert record.get("window", {}).get("scaling") in (
@@ -97,6 +98,45 @@ def test_layouts(name, layout):
     if layout is None:
         assert reading.kinds == {"all": None}
         assert "rotates nothing" in reading.remarks[0].text
+
+
+@pytest.mark.parametrize(
+    ("family", "values", "order"),
+    [
+        ("gpt2", {}, "a learned vector for each of 4,096 positions"),
+        ("gpt2", {"context_length": None}, "a learned vector for each position"),
+        ("bloom", {"attention__head_count": 4}, "ALiBi with the slopes 0.25, 0.0625"),
+        ("refact", {}, "ALiBi"),
+        ("mpt", {"attention__max_alibi_bias": 16.0}, "ALiBi"),
+        ("mpt", {"attention__max_alibi_bias": 0.0}, ""),
+        ("mpt", {}, ""),
+        (
+            "t5",
+            {"attention__relative_buckets_count": 16},
+            "T5's bias of scores, 16 buckets up to distance 128",
+        ),
+        ("t5encoder", {}, ""),
+        ("mamba2", {}, "convolution or recurrence, without attention"),
+        ("jamba", {}, "layers of convolution or recurrence between those of attention"),
+        ("wavtokenizer-dec", {}, ""),
+    ],
+)
+def test_without_rotation_it_says_where_the_order_comes_from(family, values, order):
+    reading = read_rope(metadata(family, **values))
+    assert not reading.is_rotated and warnings(reading) == []
+    assert reading.order.startswith(order) and bool(reading.order) == bool(order)
+
+
+def test_numbers_of_other_encodings_have_their_types():
+    given = metadata("bloom", attention__head_count="many")
+    assert read_rope(given).order == "ALiBi"
+    for name, value in (
+        ("mpt.attention.max_alibi_bias", -1.0),
+        ("t5.attention.relative_buckets_count", 2.5),
+    ):
+        family, _, key = name.partition(".")
+        with pytest.raises(ConfigError, match=name):
+            read_rope(metadata(family, **{key.replace(".", "__"): value}))
 
 
 def test_some_values_of_the_records():
