@@ -1,4 +1,4 @@
-"""Catalog records of the gated encodings FoX, FoX (Pro) and CoPE."""
+"""Catalog records of FoX, FoX (Pro), CoPE and selective attention."""
 
 from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
@@ -108,6 +108,26 @@ ENCODINGS = (
             ),
             SpecialCase(ATTENTION, "the table is 0", "eq-cope-nope"),
         ),
+        unit=1,
+    ),
+    EncodingRecord(
+        name="selective-attention",
+        title="Selective attention",
+        paper="leviathan2024",
+        arxiv="2410.02703",
+        kind="hooks",
+        hooks=("bias",),
+        file="gated.selective_attention",
+        module="SelectiveAttention",
+        variants=(
+            variant(include_current=False, spare_first=True),
+            variant(include_current=True, spare_first=False),
+        ),
+        parameters="0",
+        cost="O(L²) a layer for the bias, O(L d) a step with a cache",
+        relative="needs no position: the order of the keys is enough",
+        bounded="no: the bias has no lower bound",
+        sizes=(),
         unit=1,
     ),
 )

@@ -188,6 +188,10 @@ def _steps(
     memory = dict(memory or {})
     if x is not None:
         memory |= encoding.remember(x)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    memory |= {
+        name: q.new_zeros(len(q), q.shape[2], dtype=wide) for name in encoding.sums
+    }
     with without_autocast(q):
         q, k = encoding.rotate_in_model(q, k, positions, shared)
         if norm_eps is not None:
@@ -227,6 +231,8 @@ def _steps(
         else:
             out = routes.BY_NAME[route](encoding, tokens)
         out = encoding.output(out, positions)
+        if extended is not None and encoding.sums:
+            extended.memory = {**memory, **encoding.accumulate(tokens)}
     if cache is not None and extended is not None:
         cache.copy_from(extended)
     return Steps(out, tokens, weights)

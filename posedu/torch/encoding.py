@@ -23,7 +23,9 @@ LAYER_HOOKS = (
     *("logits", "weigh", "mix", "output"),
 )
 # Methods that serve a cache or one route, and that need no position.
-OTHER_HOOKS = ("remember", "move_keys", "by_distance", "score_mod", "attend")
+OTHER_HOOKS = (
+    *("remember", "accumulate", "move_keys", "by_distance", "score_mod", "attend"),
+)
 _HOOKS = (*MODEL_HOOKS, *LAYER_HOOKS, *OTHER_HOOKS)
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -165,6 +167,9 @@ class Encoding(nn.Module):
     ``()`` for a number. ``needs_own_key_last`` is true if the result is wrong where
     masked keys stand behind a query's own key, as they do in compiled decoding steps.
 
+    ``sums`` are names of per-token state that is a number of each token, 0 for a new
+    one, and that later tokens change (:meth:`accumulate`).
+
     ``hooks`` are the names of the hooks that the encoding uses: those that its class
     overrides. A constructor may remove names from ``hooks``, if the class has forms
     that do not use all hooks.
@@ -181,6 +186,7 @@ class Encoding(nn.Module):
     needs_causal = False
     needs_x = False
     needs_own_key_last = False
+    sums: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -314,6 +320,15 @@ class Encoding(nn.Module):
 
         The dictionary holds a tensor for each name, such as log gates; by default it is
         empty.
+        """
+        return {}
+
+    def accumulate(self, tokens: Tokens) -> Mapping[str, Float[Tensor, "batch keys"]]:
+        """Return the per-token state that the queries change, as it is after them.
+
+        The names are those of ``sums``. Called only if there is a cache, whose state
+        this replaces; ``tokens.memory`` has the numbers before the queries. By default
+        the dictionary is empty.
         """
         return {}
 

@@ -13,8 +13,14 @@ from posedu.numpy.gated.fox import (
     fox_pro,
     log_gates,
 )
+from posedu.numpy.gated.selective_attention import (
+    accumulated_selections,
+    selections,
+    selective_attention,
+)
 
 __all__ = [
+    "accumulated_selections",
     "constant_gate_bias",
     "contextual_positions",
     "cope",
@@ -24,4 +30,6 @@ __all__ = [
     "interpolated_scalars",
     "interpolated_vectors",
     "log_gates",
+    "selections",
+    "selective_attention",
 ]

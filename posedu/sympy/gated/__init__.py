@@ -2,12 +2,20 @@
 
 from posedu.sympy.gated.cope import contextual_positions, cope, interpolate
 from posedu.sympy.gated.fox import forget_bias, fox, fox_pro
+from posedu.sympy.gated.selective_attention import (
+    accumulated_selections,
+    selections,
+    selective_attention,
+)
 
 __all__ = [
+    "accumulated_selections",
     "contextual_positions",
     "cope",
     "forget_bias",
     "fox",
     "fox_pro",
     "interpolate",
+    "selections",
+    "selective_attention",
 ]

@@ -1,6 +1,7 @@
-"""Gated encodings (CoPE, FoX) as PyTorch modules, one file for each encoding."""
+"""Gated encodings (CoPE, FoX, selective attention) as PyTorch modules, one file for each encoding."""
 
 from posedu.torch.gated.cope import CoPE
 from posedu.torch.gated.fox import FoX, FoXPro
+from posedu.torch.gated.selective_attention import SelectiveAttention
 
-__all__ = ["CoPE", "FoX", "FoXPro"]
+__all__ = ["CoPE", "FoX", "FoXPro", "SelectiveAttention"]
