@@ -1,4 +1,4 @@
-"""Selective attention: queries of one head lower the logits of keys for later queries."""
+"""Selective attention: one head's queries lower the logits of keys from then on."""
 
 import numpy as np
 from jaxtyping import Bool, Float

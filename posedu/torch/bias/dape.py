@@ -102,6 +102,7 @@ class DAPE(Encoding):
         self.needs_x = inner.needs_x
         self.needs_own_key_last = reads_later or inner.needs_own_key_last
         self.position_shape = inner.position_shape
+        self.sums = inner.sums
 
     @property
     def needs_positions(self) -> bool:
@@ -122,6 +123,10 @@ class DAPE(Encoding):
         It is a dictionary of tensors by name, empty if there is no bias.
         """
         return {} if self.over is None else self.over.remember(x)
+
+    def accumulate(self, tokens: Tokens) -> Mapping[str, Float[Tensor, "batch keys"]]:
+        """Return the cached numbers that the bias ``over`` changes, as they become."""
+        return {} if self.over is None else self.over.accumulate(tokens)
 
     def scale(self, d: int) -> float:
         """Return the factor of products q · k: that of the bias ``over``, or 1/√d.

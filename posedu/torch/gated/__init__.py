@@ -1,4 +1,4 @@
-"""Gated encodings (CoPE, FoX, selective attention) as PyTorch modules, one file for each encoding."""
+"""Gated encodings as PyTorch modules, one file for each encoding."""
 
 from posedu.torch.gated.cope import CoPE
 from posedu.torch.gated.fox import FoX, FoXPro

@@ -1,4 +1,4 @@
-"""Selective attention: queries of one head lower the logits of keys for later queries."""
+"""Selective attention: one head's queries lower the logits of keys from then on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional
 
 from posedu._arguments import require_bool
 from posedu.torch.encoding import Encoding, Tokens
@@ -72,11 +73,9 @@ class SelectiveAttention(Encoding):
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch 1 queries keys"]:
         """Return −F_ij for every query i and key j, the same for all heads."""
-        selections = self.selections(tokens)
+        sums = self.selections(tokens).cumsum(1)
         if not self.include_current:
-            none = torch.zeros_like(selections[:, :1])
-            selections = torch.cat((none, selections[:, :-1]), 1)
-        sums = selections.cumsum(1)
+            sums = functional.pad(sums, (0, 0, 1, 0))[:, : tokens.q.shape[2]]
         return -(tokens.memory["deselected"][:, None] + sums)[:, None]
 
     def accumulate(self, tokens: Tokens) -> Mapping[str, Float[Tensor, "batch keys"]]:

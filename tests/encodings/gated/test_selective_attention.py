@@ -12,8 +12,8 @@ from posedu.numpy.attention import attend as attend_reference
 from posedu.numpy.attention import steps
 from posedu.sympy import gated as symbolic
 from posedu.sympy.attention import attend as attend_exactly
-from posedu.torch import Attention, KVCache, SelectiveAttention, attend
-from support.path import DOUBLE, normal, texts_alone
+from posedu.torch import DAPE, Attention, KVCache, SelectiveAttention, attend
+from support.path import DOUBLE, normal, stepwise, texts_alone
 
 seeds = st.integers(0, 2**31)
 OPTIONS = [
@@ -186,6 +186,16 @@ def test_far_deselected_tokens_fade():
         q, k, v, SelectiveAttention(include_current=False, spare_first=False)
     )
     assert weights[0, 0, 3, 0] < 1e-7 < 1e-5 < weights[0, 0, 3, 1] < 1e-3
+
+
+def test_dape_may_be_over_it():
+    """DAPE keeps the sums in the cache, too."""
+    encoding = DAPE(2, over=SelectiveAttention(**PAPER), kernel=1, residual=True)
+    layer = Attention(8, 2, encoding=encoding).double()
+    x = normal(1, 9, 8)
+    with torch.no_grad():
+        found = stepwise(layer, x, (3, 1, 1, 4))
+        torch.testing.assert_close(found, layer(x), rtol=0, atol=1e-12)
 
 
 def test_gradients():
