@@ -120,6 +120,9 @@ PhaseTemperature = Literal["rope", "rfa", "one"]
 RetentionSpacing = Literal["rope", "torchscale"]
 RetentionNormalization = Literal["paper", "torchscale", "none"]
 
+# Log-linear attention: how the tokens before a query are divided into buckets.
+LogLinearBuckets = Literal["weak", "strong"]
+
 # GRAPE: phase of a token, gates of the slope, probes divided by their root mean square.
 GRAPEPhase = Literal["sigmoid", "softplus"]
 GRAPEGates = Literal["query", "key", "both"]

@@ -1,4 +1,4 @@
-"""Catalog records of FoX, FoX (Pro), CoPE and selective attention."""
+"""Catalog records of FoX, FoX (Pro), CoPE, selective and log-linear attention."""
 
 from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
@@ -128,6 +128,31 @@ ENCODINGS = (
         relative="needs no position: the order of the keys is enough",
         bounded="no: the bias has no lower bound",
         sizes=(),
+        unit=1,
+    ),
+    EncodingRecord(
+        name="log-linear",
+        title="Log-linear attention",
+        paper="guo2025",
+        arxiv="2506.04761",
+        kind="hooks",
+        hooks=("scale", "weigh"),
+        file="gated.log_linear",
+        module="LogLinear",
+        variants=(
+            variant(buckets="weak", module={"levels": 3}),
+            variant(
+                buckets="strong",
+                module={"levels": 5},
+                parameters="5*h*(h*d+1)+h*(h*d+2)",
+                heads=3,
+            ),
+        ),
+        parameters="3*h*(h*d+1)+h*(h*d+2)",
+        cost="O(L²) a head and layer as written here, O(L d log L) by states",
+        relative="no: buckets are counted from the first token",
+        bounded="no: the factors of the levels have no bound",
+        sizes=("d_model", "heads"),
         unit=1,
     ),
 )

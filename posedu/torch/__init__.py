@@ -15,7 +15,7 @@ from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
-from posedu.torch.gated import CoPE, FoX, FoXPro, SelectiveAttention
+from posedu.torch.gated import CoPE, FoX, FoXPro, LogLinear, SelectiveAttention
 from posedu.torch.language_model import LanguageModel
 from posedu.torch.nope import NoPE
 from posedu.torch.path import (
@@ -102,6 +102,7 @@ __all__ = [
     "Learned",
     "LearnedPerLayer",
     "LieRE",
+    "LogLinear",
     "LogN",
     "MRoPE",
     "MixedRoPE",

@@ -13,6 +13,14 @@ from posedu.numpy.gated.fox import (
     fox_pro,
     log_gates,
 )
+from posedu.numpy.gated.log_linear import (
+    bucket_level,
+    bucket_levels,
+    level_weights,
+    log_linear,
+    log_linear_recurrent,
+    mamba_log_gates,
+)
 from posedu.numpy.gated.selective_attention import (
     accumulated_selections,
     selections,
@@ -21,6 +29,8 @@ from posedu.numpy.gated.selective_attention import (
 
 __all__ = [
     "accumulated_selections",
+    "bucket_level",
+    "bucket_levels",
     "constant_gate_bias",
     "contextual_positions",
     "cope",
@@ -29,7 +39,11 @@ __all__ = [
     "fox_pro",
     "interpolated_scalars",
     "interpolated_vectors",
+    "level_weights",
     "log_gates",
+    "log_linear",
+    "log_linear_recurrent",
+    "mamba_log_gates",
     "selections",
     "selective_attention",
 ]

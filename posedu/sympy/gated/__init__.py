@@ -2,6 +2,7 @@
 
 from posedu.sympy.gated.cope import contextual_positions, cope, interpolate
 from posedu.sympy.gated.fox import forget_bias, fox, fox_pro
+from posedu.sympy.gated.log_linear import bucket_level, log_linear
 from posedu.sympy.gated.selective_attention import (
     accumulated_selections,
     selections,
@@ -10,12 +11,14 @@ from posedu.sympy.gated.selective_attention import (
 
 __all__ = [
     "accumulated_selections",
+    "bucket_level",
     "contextual_positions",
     "cope",
     "forget_bias",
     "fox",
     "fox_pro",
     "interpolate",
+    "log_linear",
     "selections",
     "selective_attention",
 ]
