@@ -145,7 +145,7 @@ ENCODINGS = (
                 buckets="strong",
                 module={"levels": 5},
                 parameters="5*h*(h*d+1)+h*(h*d+2)",
-                heads=3,
+                heads=4,
             ),
         ),
         parameters="3*h*(h*d+1)+h*(h*d+2)",

@@ -214,12 +214,16 @@ def test_every_step_is_a_full_run_with_every_encoding(entry, variant):
 
 
 # Their results depend on which key is the last: a convolution over keys reads behind
-# it, and these sticks begin or end at it.
+# it, these sticks begin or end at it, and buckets and selections are counted from it.
 LAST_KEY_COUNTS = [
     *(f"dape, {over}, code, 3, 3, 4" for over in ("fire, 4.0, leaky, zero, True",)),
     "stickbreaking, False, drop",
     "stickbreaking, False, renormalize",
     "stickbreaking, True, own",
+    "selective-attention, False, True",
+    "selective-attention, True, False",
+    "log-linear, weak, 3",
+    "log-linear, strong, 5",
 ]
 
 
