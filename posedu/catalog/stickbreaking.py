@@ -1,4 +1,4 @@
-"""Catalog record of stick-breaking attention."""
+"""Catalog records of stick-breaking and geometric attention."""
 
 from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 
@@ -41,6 +41,26 @@ ENCODINGS = (
             ),
         ),
         sizes=(),
+        unit=1,
+    ),
+    EncodingRecord(
+        name="geometric",
+        title="Geometric attention",
+        paper="csordas2021",
+        arxiv="2110.07732",
+        kind="hooks",
+        hooks=("logits", "weigh"),
+        file="stickbreaking.geometric",
+        module="Geometric",
+        variants=(
+            variant(normalize=True),
+            variant(normalize=False, module={"direction": False}, parameters="h*d+2"),
+        ),
+        parameters="h*(2*(h*d+1)+d)+2",
+        cost="O(L²) a head and layer, in the place of the softmax",
+        relative="needs no position: the order of the keys is enough",
+        bounded="yes: weights sum to at most 1",
+        sizes=("d_model", "heads", "d"),
         unit=1,
     ),
 )

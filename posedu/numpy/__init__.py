@@ -16,7 +16,13 @@ from posedu.numpy.absolute.randomized import randomized
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Hooks, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
-from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.gated import (
+    cope,
+    fox,
+    fox_pro,
+    log_linear,
+    selective_attention,
+)
 from posedu.numpy.nope import nope
 from posedu.numpy.path import (
     carope,
@@ -68,7 +74,7 @@ from posedu.numpy.rotary import (
     yarn,
 )
 from posedu.numpy.scaling import log_n
-from posedu.numpy.stickbreaking import stick_breaking
+from posedu.numpy.stickbreaking import geometric, stick_breaking
 
 __all__ = [
     "Hooks",
@@ -95,6 +101,7 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "geometric",
     "grape_a",
     "grape_ap",
     "grape_m",
@@ -105,6 +112,7 @@ __all__ = [
     "lerope",
     "liere",
     "llama3",
+    "log_linear",
     "log_n",
     "longrope",
     "m_rope",
@@ -127,6 +135,7 @@ __all__ = [
     "riflex",
     "rope",
     "sandwich",
+    "selective_attention",
     "selective_rope",
     "self_extend",
     "shaw",

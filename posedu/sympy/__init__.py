@@ -16,7 +16,13 @@ from posedu.sympy.absolute.randomized import randomized
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Hooks, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
-from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.gated import (
+    cope,
+    fox,
+    fox_pro,
+    log_linear,
+    selective_attention,
+)
 from posedu.sympy.nope import nope
 from posedu.sympy.path import (
     carope,
@@ -58,7 +64,7 @@ from posedu.sympy.rotary import (
     xpos,
 )
 from posedu.sympy.scaling import log_n
-from posedu.sympy.stickbreaking import stick_breaking
+from posedu.sympy.stickbreaking import geometric, stick_breaking
 
 __all__ = [
     "Hooks",
@@ -85,6 +91,7 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "geometric",
     "grape_a",
     "grape_ap",
     "grape_m",
@@ -93,6 +100,7 @@ __all__ = [
     "kerple_log",
     "kerple_power",
     "liere",
+    "log_linear",
     "log_n",
     "m_rope",
     "mixed",
@@ -108,6 +116,7 @@ __all__ = [
     "retention",
     "rope",
     "sandwich",
+    "selective_attention",
     "selective_rope",
     "self_extend",
     "shaw",

@@ -62,7 +62,7 @@ from posedu.torch.rotary import (
     rotate_pairs,
 )
 from posedu.torch.scaling import LogN
-from posedu.torch.stickbreaking import StickBreaking
+from posedu.torch.stickbreaking import Geometric, StickBreaking
 from posedu.torch.transformer import Transformer
 
 __all__ = [
@@ -94,6 +94,7 @@ __all__ = [
     "FoXPro",
     "FourierLearned",
     "FourierRandom",
+    "Geometric",
     "Inkling",
     "KERPLELog",
     "KERPLEPower",

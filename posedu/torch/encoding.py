@@ -109,6 +109,22 @@ class Tokens:
         every = slice(0, queries), slice(0, keys)
         return self.limits.allowed(*every, queries, keys, self.q.device)
 
+    @property
+    def sequence_order(self) -> Int[Tensor, "batch keys"]:
+        """Indices of all tokens, sorted: padding first, then by segment.
+
+        Within a segment (one of several packed sequences) tokens keep their order.
+        """
+        shape = len(self.q), self.keys
+        if self.segments is None:
+            order = torch.arange(shape[1], device=self.q.device).expand(shape)
+        else:
+            order = self.segments.argsort(dim=1, stable=True)
+        if self.padding is not None:
+            is_token = ~self.padding.gather(1, order)
+            order = order.gather(1, is_token.to(torch.int8).argsort(dim=1, stable=True))
+        return order
+
     def running_sum(
         self, amounts: Float[Tensor, "batch keys heads"]
     ) -> Float[Tensor, "batch heads keys"]:

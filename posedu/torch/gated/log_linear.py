@@ -13,7 +13,6 @@ from posedu._arguments import LogLinearBuckets, require_choice, require_dimensio
 from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Encoding, Tokens
-from posedu.torch.path._sequence import forget_bias
 from posedu.torch.stickbreaking import softplus
 from posedu.torch.tiled_attention import Limits
 
@@ -117,8 +116,10 @@ class LogLinear(Encoding):
         """
         assert tokens.x is not None
         dtype = torch.promote_types(logits.dtype, tokens.memory["log_gates"].dtype)
-        sums = forget_bias(tokens.memory["log_gates"], tokens)
-        decays = sums.masked_fill(~tokens.mask, -torch.inf).exp().to(dtype)
+        sums = tokens.running_sum(tokens.memory["log_gates"])
+        of_queries = sums[..., tokens.keys - tokens.q.shape[2] :]
+        exponents = of_queries[..., None] - sums[..., None, :]
+        decays = exponents.masked_fill(~tokens.mask, -torch.inf).exp().to(dtype)
         of_levels = self.level_weights(tokens.x)
         levels = self.levels_of(tokens)[:, None].expand(*decays.shape)
         return logits.to(dtype) * decays * of_levels.gather(-1, levels).to(dtype)

@@ -75,26 +75,10 @@ def short_convolution(
     """
     if tokens.padding is None and tokens.segments is None:
         return _convolved(features, taps)
-    order = _sequence_order(tokens)
+    order = tokens.sequence_order
     sorted_features = _gathered(features, order)
     out = _convolved(sorted_features, taps, _earlier_in_sequence(tokens, order, taps))
     return _gathered(out, order.argsort(dim=1))
-
-
-def _sequence_order(tokens: Tokens) -> Int[Tensor, "batch keys"]:
-    """Return the indices of all tokens, sorted: padding first, then by segment.
-
-    Within a segment (one of several packed sequences) tokens keep their order.
-    """
-    shape = len(tokens.q), tokens.keys
-    if tokens.segments is None:
-        order = torch.arange(shape[1], device=tokens.q.device).expand(shape)
-    else:
-        order = tokens.segments.argsort(dim=1, stable=True)
-    if tokens.padding is not None:
-        is_token = ~tokens.padding.gather(1, order)
-        order = order.gather(1, is_token.to(torch.int8).argsort(dim=1, stable=True))
-    return order
 
 
 def _gathered(
