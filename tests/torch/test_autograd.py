@@ -5,13 +5,13 @@ import torch
 from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from posedu.torch import rotate_pairs, separable_bias, stickbreaking
+from posedu.torch import rotate_pairs, separable_bias
 from posedu.torch.attention import attend
 from posedu.torch.bias import ALiBi
 from posedu.torch.gated import cope
 from posedu.torch.rotary import rotation
 from posedu.torch.separable_bias import by_tiles
-from posedu.torch.stickbreaking import stick_breaking_tiles
+from posedu.torch.stickbreaking import stick_breaking_tiles, stickbreaking
 
 TOKENS, D = 6, 4
 ATOL = 1e-12

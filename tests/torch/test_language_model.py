@@ -222,6 +222,8 @@ LAST_KEY_COUNTS = [
     "stickbreaking, True, own",
     "selective-attention, False, True",
     "selective-attention, True, False",
+    "geometric, True",
+    "geometric, False, False",
     "log-linear, weak, 3",
     "log-linear, strong, 5",
 ]
