@@ -53,7 +53,7 @@ ENCODINGS = (
         file="stickbreaking.geometric",
         module="Geometric",
         variants=(
-            variant(normalize=True, heads=4),
+            variant(normalize=True, heads=1),  # α and γ are of all heads
             variant(normalize=False, module={"direction": False}, parameters="h*d+2"),
         ),
         parameters="h*(2*(h*d+1)+d)+2",
