@@ -56,10 +56,19 @@ ENCODINGS = (
             variant(normalize=True, heads=1),  # α and γ are of all heads
             variant(normalize=False, module={"direction": False}, parameters="h*d+2"),
         ),
+        chapter="geometric",
+        lab="stickbreaking",
         parameters="h*(2*(h*d+1)+d)+2",
         cost="O(L²) a head and layer, in the place of the softmax",
         relative="needs no position: the order of the keys is enough",
         bounded="yes: weights sum to at most 1",
+        special_cases=(
+            SpecialCase(
+                "stickbreaking",
+                "it is causal, without direction and biases",
+                "eq-geometric-causal",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
         unit=1,
     ),

@@ -42,11 +42,12 @@ NOT_MET = {
     **dict.fromkeys(
         (
             *("selective-rope", "path", "path-fox", "carope", "grape-m", "grape-a"),
-            *("grape-ap", "wall"),
+            *("grape-ap", "wall", "selective-attention", "log-linear"),
         ),
         "younger than what is met",
     ),
     "retention": "met as a recurrence, not as an encoding",
+    "geometric": "met beside stick-breaking alone, as its variant on both sides",
     "deberta": "not met beside Transformer-XL, T5 and TUPE",
 }
 
