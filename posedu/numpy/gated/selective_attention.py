@@ -16,7 +16,7 @@ def selections(
     *,
     spare_first: bool,
 ) -> Float[Array, "tokens tokens"]:
-    """How much each token deselects each earlier token: S_lj of query l and key j.
+    """The selections S_lj: by how much token l deselects the earlier token j.
 
     S_lj is the positive part of the selector's logit, and 0 for a token's own key, for
     keys that ``mask`` hides, and, if ``spare_first``, for the first token of the text.

@@ -7,7 +7,7 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def selections(tokens: Tokens, *, spare_first: bool) -> sp.Matrix:
-    """How much each token deselects each earlier token: S_lj of query l and key j.
+    """The selections S_lj: by how much token l deselects the earlier token j.
 
     S_lj is the positive part of the first head's scaled product, and 0 for a token's
     own key and, if ``spare_first``, for the first token. Equation ``def-selections``.

@@ -33,6 +33,7 @@ STEPS = 8  # colors between an even share and either end of the scale
 WIDTH, HEIGHT, TOP = 160, 80, 4.0  # of the curve; shares above TOP are drawn at TOP
 PARTS_UNSEEN = {"values", "output", "mix"}  # hooks that attention weights do not show
 SIGNED = {"retention"}  # encodings whose weights may be negative
+WITHOUT_SOFTMAX = {"log-linear", "retention"}
 POINTS = {
     2: "The tokens are points of a grid of 4 rows and 8 columns, row by row.",
     3: "The tokens are patches of 2 frames of 4 × 4 patches, one after the other.",
@@ -41,8 +42,12 @@ POINTS = {
 
 
 def can_be_drawn(encoding):
-    """Return whether an encoding takes given queries and keys, as all but blocks do."""
-    return encoding.kind != "block"
+    """Return whether an encoding takes given queries and keys and makes shares of them.
+
+    A block makes queries and keys itself. Attention without a softmax has weights that
+    may be negative and need not sum to 1.
+    """
+    return encoding.kind != "block" and encoding.name not in WITHOUT_SOFTMAX
 
 
 @cache

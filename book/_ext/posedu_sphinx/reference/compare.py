@@ -244,6 +244,11 @@ def _aligned(latex):
 
 def _picture(encoding):
     """Return the HTML figure of an encoding's shares, or a sentence where none is."""
+    if encoding.name in attention_shares.WITHOUT_SOFTMAX:
+        return (
+            "<p>No picture: without a softmax, weights may be negative, and they are "
+            "no shares.</p>"
+        )
     if not attention_shares.can_be_drawn(encoding):
         return (
             "<p>No picture: this encoding is a whole attention block, which makes "
