@@ -99,9 +99,9 @@ class LogLinear(Encoding):
         """Return λ of each token and level. Equation ``def-log-linear-level``."""
         wide = wide_dtype(x, self.level_weight)
         with without_autocast(x):
-            logits = x.to(wide) @ self.level_weight.to(wide).flatten(0, 1).mT
-        logits = logits.unflatten(-1, self.level_weight.shape[:2])
-        return softplus(logits * self.level_scale.to(wide)).transpose(1, 2)
+            weight = self.level_weight.to(wide)
+            logits = torch.einsum("btc,hlc->bhtl", x.to(wide), weight)
+        return softplus(logits * self.level_scale.to(wide)[:, None])
 
     def scale(self, d: int) -> float:
         """Return 1: products of queries and keys are not scaled."""

@@ -295,6 +295,18 @@ def test_bfloat16_keeps_decays_and_factors_in_float32():
     assert ((found - exact).abs() <= 6 * 2**-8 * size + 1e-3).all()
 
 
+@each_kind
+def test_the_compiled_layer_has_its_gradient(buckets, unchecked):
+    layer = layer_of(Sized(16, 4, buckets=buckets, levels=4))
+    torch.compiler.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    x, given = normal(1, 9, 16), list(layer.parameters())
+    found, expected = (
+        torch.autograd.grad(run(x).square().sum(), given) for run in (compiled, layer)
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+
+
 WRONG = {
     "the key's own gate counts": lambda q, k, g, f: walked(
         q, k * np.exp(g)[:, None], g, f
