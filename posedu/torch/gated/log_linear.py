@@ -99,8 +99,7 @@ class LogLinear(Encoding):
         """Return λ of each token and level. Equation ``def-log-linear-level``."""
         wide = wide_dtype(x, self.level_weight)
         with without_autocast(x):
-            weight = self.level_weight.to(wide)
-            logits = torch.einsum("btc,hlc->bhtl", x.to(wide), weight)
+            logits = x.to(wide)[:, None] @ self.level_weight.to(wide).mT
         return softplus(logits * self.level_scale.to(wide)[:, None])
 
     def scale(self, d: int) -> float:
