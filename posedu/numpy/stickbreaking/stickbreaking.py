@@ -12,7 +12,8 @@ Array = np.ndarray
 
 def softplus(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The softplus log(1 + e^z) of each number, without overflow."""
-    return np.logaddexp(0.0, require_floats("z", z))
+    result = np.logaddexp(0.0, require_floats("z", z))
+    return result[...]  # an array, of no axis for a single number
 
 
 def earlier(
