@@ -65,7 +65,7 @@ def selective_attention(*, include_current: bool, spare_first: bool) -> Hooks:
     Parameters
     ----------
     include_current
-        Whether the selections of query i itself count for query i. The paper's code and
+        Whether the selections of query i itself count for query i. The paper and
         x-transformers: no, they count from the next query on.
     spare_first
         Whether the first token of a text cannot be deselected (the paper, and the

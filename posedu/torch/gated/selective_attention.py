@@ -31,7 +31,7 @@ class SelectiveAttention(Encoding):
     Parameters
     ----------
     include_current
-        Whether the selections of query i itself count for query i. The paper's code and
+        Whether the selections of query i itself count for query i. The paper and
         x-transformers: no, they count from the next query on.
     spare_first
         Whether the first token of a text cannot be deselected (the paper, and the
