@@ -28,7 +28,7 @@ PAPER = OPTIONS[1]
 
 
 def walked(q, k, *, include_current, spare_first):
-    """The number subtracted of each logit, by three loops over the selector's logits."""
+    """The number subtracted of each logit, by loops over the selector's logits."""
     n, d = q.shape
     total = np.zeros((n, n))
     for i in range(n):
