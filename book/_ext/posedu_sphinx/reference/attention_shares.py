@@ -32,7 +32,6 @@ DOUBLINGS = 2  # the color scale ends at 2 ** -2 and at 2 ** 2 times an even sha
 STEPS = 8  # colors between an even share and either end of the scale
 WIDTH, HEIGHT, TOP = 160, 80, 4.0  # of the curve; shares above TOP are drawn at TOP
 PARTS_UNSEEN = {"values", "output", "mix"}  # hooks that attention weights do not show
-SIGNED = {"retention"}  # encodings whose weights may be negative
 WITHOUT_SOFTMAX = {"log-linear", "retention"}
 POINTS = {
     2: "The tokens are points of a grid of 4 rows and 8 columns, row by row.",
@@ -76,10 +75,7 @@ def shares(name):
     found = attention(positions=positions)
     if encoding.kind == "layers":
         found = attention(positions=hooks.update(found.weights, found.tokens, x))
-    weights = found.weights[0]
-    if encoding.name in SIGNED:
-        weights = np.abs(weights) / np.abs(weights).sum(axis=1, keepdims=True)
-    return weights * np.arange(1, TOKENS + 1)[:, None]
+    return found.weights[0] * np.arange(1, TOKENS + 1)[:, None]
 
 
 def _hooks(encoding):
@@ -140,10 +136,6 @@ def note(encoding):
         sentences.append("Positions are sampled once, and sinusoids encode them.")
     if encoding.kind == "layers":
         sentences.append("The layer is the second: the first changes the positions.")
-    if encoding.name in SIGNED:
-        sentences.append(
-            "Weights may be negative: shares are those of their absolute values."
-        )
     if encoding.axes is not None:
         sentences.append(POINTS[encoding.axes])
     if PARTS_UNSEEN & {*encoding.hooks}:
