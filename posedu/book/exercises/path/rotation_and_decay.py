@@ -169,7 +169,7 @@ $|z^t| = \gamma^t$, and the argument of $z^t$ is $t\theta$.
 $z^t = \gamma^t e^{\mathrm{i} t \theta}$: the length is $\gamma^t$ and the angle $t\theta$, so decay and rotation do not meet.
 $\gamma^t = \frac12$ gives $t = \log 2 / (-\log \gamma)$, and $t\theta/2\pi$ are the turns.
 With RetNet's first decay, $\gamma = 31/32$, and the fastest frequency, $\theta = 1$, a key makes about 3.5 turns while it loses half.
-With two different gates in a plane, rotating by sums of angles {prf:ref}`gives no product over the path <thm-path-planes>`.
+With two different gates in a plane, after rotating by sums of angles, {prf:ref}`the score depends on tokens before the key, too <thm-path-planes>`.
 """,
     prediction=Prediction(
         "RetNet's first head has $\\gamma = 31/32$. After how many tokens has a key half of its length?",
@@ -720,7 +720,7 @@ A change of all numbers of a token at once may cancel.
 `exclusive`, as GRAPE's, reads $j, \dots, i - 1$: the same number of tokens, each one place earlier.
 `convolved` reads $j, \dots, i$, since a short convolution lets the first step after the key read the key's token.
 `ends` reads key and query only: {prf:ref}`its product telescopes <thm-path-ends>`.
-`two gates` reads every token up to the query, since with two gates in one plane rotating by sums of angles {prf:ref}`gives no product over the path <thm-path-planes>`.
+`two gates` reads every token up to the query, since with two gates in a plane {prf:ref}`the score depends on the sum of all angles up to the key <thm-path-planes>`.
 """,
 )
 
@@ -840,7 +840,7 @@ Multiply the matrices by hand: which entries cancel?
     explanation=r"""
 $RD - DR = (a - b) \sin\varphi \begin{pmatrix} 0 & 1 \\ 1 & 0 \end{pmatrix}$: the diagonal entries cancel, since a diagonal entry of $R$ meets the same gate from both sides.
 So they commute exactly if $a = b$, or if $\varphi$ is a multiple of $\pi$, where $R = \pm I$.
-With one gate per plane a transition is one complex number; with two different gates, rotating queries and keys by sums of angles and then multiplying by sums of gates is no product over the path, {prf:ref}`and the score depends on tokens before the key <thm-path-planes>`.
+With one gate per plane a transition is one complex number; with two different gates, after rotating queries and keys by sums of angles, {prf:ref}`the score depends on tokens before the key <thm-path-planes>`.
 """,
 )
 
