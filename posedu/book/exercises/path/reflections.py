@@ -174,7 +174,7 @@ The determinant is the product of the eigenvalues.
 $T$ multiplies $w$ by $1 - \beta$ and leaves all vectors across $w$ as they are; so the eigenvalues are $1 - \beta$ once and 1 otherwise, and $\det T = 1 - \beta$.
 The parts of $k$ have the squared lengths $\cos^2 \alpha$ along $w$ and $\sin^2 \alpha$ across, so $\lVert T k \rVert^2 = (1 - \beta)^2 \cos^2 \alpha + \sin^2 \alpha = 1 - \beta (2 - \beta) \cos^2 \alpha$.
 Every length is kept exactly for $\beta = 0$ and $\beta = 2$, {prf:ref}`the theorem on lengths <thm-path-norms>`.
-For $\beta = 1$, the strength with which the authors' code starts, $T$ is a projection and has no inverse.
+For $\beta = 1$, the mean strength with which the authors' code starts, $T$ is a projection and has no inverse.
 """,
 )
 
@@ -731,7 +731,7 @@ Write out $A$ for two tokens: where does $\beta$ stand in hers?
 Her matrix is strict$(W W^\top D)$, with the strength of the *earlier* token; {prf:ref}`the WY form <thm-path-wy>` has strict$(D W W^\top)$, with that of the later one.
 The two agree if all strengths are equal, or if no two directions have an inner product.
 So two tokens with different strengths, the first not 0, and $w_1^\top w_2 \ne 0$ are enough, and a single token has no entry below the diagonal.
-A model that starts with $\beta = 1$ everywhere, as the authors' code does up to small random weights, is nearly right at the start, and goes wrong as soon as the strengths differ.
+A model whose strengths all start near 1, as in a narrow layer of the authors' code, is nearly right at the start, and goes wrong as soon as the strengths differ.
 """,
 )
 
