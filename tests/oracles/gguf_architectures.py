@@ -232,7 +232,7 @@ class Source:
         return record
 
     def _order(self, arch):
-        """Where the order of tokens comes from in an architecture without rotation."""
+        """The record of encodings in an architecture without rotation."""
         name = self.classes[arch]
         parts = []
         for what in ("load_arch_hparams", "load_arch_tensors"):

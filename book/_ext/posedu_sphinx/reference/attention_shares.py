@@ -57,8 +57,7 @@ def shares(name):
     are random. A share is an attention weight times the number of keys that the query
     may attend to; later keys have the share 0. The head is the first, and the layer is
     the first as well, except for an encoding that changes positions by layer: there it
-    is the second, with equal queries and keys. Of weights without a softmax, which may
-    be negative, the absolute values count, divided by their sum over the row.
+    is the second, with equal queries and keys.
     """
     encoding = CATALOG[name]
     hooks = _hooks(encoding)
