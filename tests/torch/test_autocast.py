@@ -21,9 +21,9 @@ from posedu.torch import (
     attention,
     routes,
     separable_bias,
-    stickbreaking,
     tiled_attention,
 )
+from posedu.torch.stickbreaking import stickbreaking
 
 pytestmark = pytest.mark.usefixtures("unchecked", "untraced_flex")
 

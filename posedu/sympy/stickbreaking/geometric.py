@@ -1,11 +1,12 @@
 """Geometric attention in SymPy: exact shares of a stick broken on both sides."""
 
 from collections.abc import Sequence
+from operator import index
 
 import sympy as sp
 
 from posedu._arguments import require_bool
-from posedu.sympy._expressions import matrix, one_expression
+from posedu.sympy._expressions import expressions, matrix, one_expression
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.stickbreaking.stickbreaking import break_stick, sigmoid
 
@@ -15,6 +16,7 @@ def nearest_first(i: int, keys: Sequence[int]) -> list[int]:
 
     Equation ``def-nearest-first``.
     """
+    i, keys = index(i), [index(j) for j in keys]
     return sorted((j for j in keys if j != i), key=lambda j: (abs(i - j), j < i))
 
 
@@ -26,7 +28,7 @@ def break_nearest_first(
     ``logits`` has a number for each key. With ``normalize`` the weights are divided by
     their sum, or by 10⁻¹² if that is larger. Equation ``def-nearest-first``.
     """
-    order = nearest_first(i, keys)
+    order, logits = nearest_first(i, keys), expressions("logits", logits)
     shares, _ = break_stick([sigmoid(logits[j]) for j in reversed(order)])
     weights = [sp.S.Zero] * len(logits)
     for j, weight in zip(reversed(order), shares, strict=True):
