@@ -28,7 +28,8 @@ def break_nearest_first(
     ``logits`` has a number for each key. With ``normalize`` the weights are divided by
     their sum, or by 10⁻¹² if that is larger. Equation ``def-nearest-first``.
     """
-    order, logits = nearest_first(i, keys), expressions("logits", logits)
+    logits = expressions("logits", logits)
+    order = nearest_first(i, keys)
     shares, _ = break_stick([sigmoid(logits[j]) for j in reversed(order)])
     weights = [sp.S.Zero] * len(logits)
     for j, weight in zip(reversed(order), shares, strict=True):
