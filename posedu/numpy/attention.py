@@ -165,6 +165,8 @@ def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
 
     ``name`` is the name of the encoding in the error message.
     """
+    if not isinstance(tokens, Tokens):
+        raise TypeError(f"{name} needs attention's Tokens, got {type(tokens).__name__}")
     if tokens.x is None:
         raise ValueError(f"{name} needs the layer's input: give attention x")
     return tokens.x

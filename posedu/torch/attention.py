@@ -190,7 +190,8 @@ def _steps(
         memory |= encoding.remember(x)
     wide = torch.promote_types(q.dtype, torch.float32)
     memory |= {
-        name: q.new_zeros(len(q), q.shape[2], dtype=wide) for name in encoding.sums
+        name: q.new_zeros(len(q), q.shape[2], dtype=wide)
+        for name in encoding.accumulated
     }
     with without_autocast(q):
         q, k = encoding.rotate_in_model(q, k, positions, shared)
@@ -231,7 +232,7 @@ def _steps(
         else:
             out = routes.BY_NAME[route](encoding, tokens)
         out = encoding.output(out, positions)
-        if extended is not None and encoding.sums:
+        if extended is not None and encoding.accumulated:
             extended.memory = {**memory, **encoding.accumulate(tokens)}
     if cache is not None and extended is not None:
         cache.copy_from(extended)

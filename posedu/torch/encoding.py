@@ -183,8 +183,8 @@ class Encoding(nn.Module):
     ``()`` for a number. ``needs_own_key_last`` is true if the result is wrong where
     masked keys stand behind a query's own key, as they do in compiled decoding steps.
 
-    ``sums`` are names of per-token state that is a number of each token, 0 for a new
-    one, and that later tokens change (:meth:`accumulate`).
+    ``accumulated`` are names of per-token state that is a number of each token, 0 for a
+    new one, and that later tokens change (:meth:`accumulate`).
 
     ``hooks`` are the names of the hooks that the encoding uses: those that its class
     overrides. A constructor may remove names from ``hooks``, if the class has forms
@@ -202,7 +202,7 @@ class Encoding(nn.Module):
     needs_causal = False
     needs_x = False
     needs_own_key_last = False
-    sums: tuple[str, ...] = ()
+    accumulated: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -342,9 +342,9 @@ class Encoding(nn.Module):
     def accumulate(self, tokens: Tokens) -> Mapping[str, Float[Tensor, "batch keys"]]:
         """Return the per-token state that the queries change, as it is after them.
 
-        The names are those of ``sums``. Called only if there is a cache, whose state
-        this replaces; ``tokens.memory`` has the numbers before the queries. By default
-        the dictionary is empty.
+        The names are those of ``accumulated``. Called only if there is a cache, whose
+        state this replaces; ``tokens.memory`` has the numbers before the queries. By
+        default the dictionary is empty.
         """
         return {}
 

@@ -47,6 +47,8 @@ def bucket_levels(
     tokens: int, *, buckets: LogLinearBuckets
 ) -> Int[Array, "tokens tokens"]:
     """The level of every query and key, by :func:`bucket_level`; −1 for later keys."""
+    require_choice("buckets", buckets, LogLinearBuckets)
+    tokens = require_count("tokens", tokens)
     levels = np.full((tokens, tokens), -1)
     for t in range(tokens):
         for s in range(t + 1):
@@ -62,8 +64,13 @@ def mamba_log_gates(
 ) -> Float[Array, "heads tokens"]:
     """Log gates log α = −e^rate softplus(w · x + b), Mamba-2's, of head and token.
 
-    Equation ``def-log-linear-gate``.
+    Equation ``def-log-linear-gate``. A ``gate_rate`` so large that e^rate overflows
+    raises ValueError.
     """
+    if np.any(gate_rate > np.log(np.finfo(float).max)):
+        raise ValueError(
+            f"gate_rate must be so small that e^rate is finite, got {gate_rate}"
+        )
     logits = np.einsum("hc,tc->ht", gate_weight, x) + gate_bias[:, None]
     return -np.exp(gate_rate)[:, None] * np.logaddexp(0.0, logits)
 

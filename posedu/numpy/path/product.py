@@ -23,6 +23,10 @@ def path_scores(
     before it, and a query meets the moved keys; its own key is not moved. Scores of
     keys after the query are 0. Equation ``def-path-product``.
     """
+    if not callable(transition):
+        raise TypeError(
+            f"transition must be a function (t, vectors), got {transition!r:.40}"
+        )
     heads, tokens, _ = q.shape
     scores = np.zeros((heads, 0, tokens))
     moved = k[:, :0]

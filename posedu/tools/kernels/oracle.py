@@ -439,7 +439,7 @@ _SHAPES = {
 }
 # In a long row some number is always next to a kink, as near as bfloat16 rounds; these
 # rows have bounds for float64 and float32 alone.
-_WITH_KINKS = ("dape", "cope")
+_WITH_KINKS = ("dape", "cope", "selective-attention")
 _DECODING = attention_hooks.Shape(4, (tuple(range(distances.KEYS)),))
 _CLOSE = attention_hooks.Shape(4, ((0, 1),))
 

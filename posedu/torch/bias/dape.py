@@ -102,7 +102,7 @@ class DAPE(Encoding):
         self.needs_x = inner.needs_x
         self.needs_own_key_last = reads_later or inner.needs_own_key_last
         self.position_shape = inner.position_shape
-        self.sums = inner.sums
+        self.accumulated = inner.accumulated
 
     @property
     def needs_positions(self) -> bool:

@@ -46,7 +46,7 @@ class SelectiveAttention(Encoding):
     needs_causal = True
     needs_positions = False
     needs_own_key_last = True
-    sums = ("deselected",)
+    accumulated = ("deselected",)
 
     def __init__(self, *, include_current: bool, spare_first: bool):
         super().__init__()
