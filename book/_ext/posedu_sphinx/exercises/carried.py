@@ -23,7 +23,11 @@ NAME = "posedu-package.txt"  # in the site's folder of sources
 PACKAGE = Path(posedu.__file__).parent
 # What no notebook reads. Sheets of exercises go apart.
 LEFT_OUT = (
-    *("posedu/command/", "posedu/book/projects/solutions/", "posedu/book/model_gallery"),
+    *(
+        "posedu/command/",
+        "posedu/book/projects/solutions/",
+        "posedu/book/model_gallery",
+    ),
     *("posedu/book/explorables/live_model", "posedu/book/experiments/live_models"),
     *("posedu/book/explorables/config_reader", "posedu/book/explorables/read_rope"),
     "posedu/book/explorables/small_transformer",
