@@ -30,7 +30,6 @@ LEFT_OUT = (
     ),
     *("posedu/book/explorables/live_model", "posedu/book/experiments/live_models"),
     *("posedu/book/explorables/config_reader", "posedu/book/explorables/read_rope"),
-    "posedu/book/explorables/small_transformer",
 )
 
 # Distributions that a fresh Colab may lack.

@@ -34,9 +34,9 @@ POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
 REVEAL = "reveal.js@6.0.2"
 MINISEARCH = "minisearch@7.2.0"
 COMMENT = re.compile(
-INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
     r"^[ \t]*(?:/\*.*?\*/[ \t]*\n|//[^\n]*\n)", re.DOTALL | re.MULTILINE
 )
+INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
 def npm_command():
