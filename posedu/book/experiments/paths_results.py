@@ -85,7 +85,7 @@ def overview(result: Result) -> Figure:
         name: values[0] for (task, name), values in mean.items() if task == "swaps"
     }
     best = max(swaps, key=swaps.__getitem__)
-    rest = max(value for name, value in swaps.items() if "path" not in name)
+    rest = max(swaps[name] for names in _KINDS[:-1] for name in names)
     title = result.run_type.conditions[best].title
     return finish(
         figure,
@@ -94,7 +94,7 @@ def overview(result: Result) -> Figure:
         f"At swaps of three objects {title} has {swaps[best]:.0f} % at L = "
         f"{lengths[0]}, encodings without reflections {rest:.0f} % at most.",
         alt="Six panels, one for each task, with a line for each encoding against the "
-        "length. At swaps the lines of PaTH begin far above all others.",
+        "length.",
     )
 
 
