@@ -271,6 +271,16 @@ def require_positive(name: str, value: float) -> float:
     return float(value)
 
 
+def require_negative(name: str, value: float) -> float:
+    """Return ``value`` if it is a finite number below 0, else raise.
+
+    ``name`` is the argument's name, for the error message.
+    """
+    if require_finite(name, value) >= 0:
+        raise ValueError(f"{name} must be below 0, got {value}")
+    return float(value)
+
+
 def require_stretch(name: str, value: float) -> float:
     """Return ``value`` if it is a finite number and at least 1, else raise.
 

@@ -10,6 +10,7 @@ from posedu.catalog import (
     gated,
     nope,
     path,
+    recurrent,
     relative,
     rotary,
     scaling,
@@ -29,7 +30,7 @@ from posedu.catalog.records import (
 
 FAMILIES = (
     *(nope, absolute, rotary, scaling, bias),
-    *(relative, stickbreaking, gated, path),
+    *(relative, stickbreaking, gated, path, recurrent),
 )
 
 CATALOG: dict[str, EncodingRecord] = {

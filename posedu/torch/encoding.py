@@ -184,7 +184,8 @@ class Encoding(nn.Module):
     masked keys stand behind a query's own key, as they do in compiled decoding steps.
 
     ``accumulated`` are names of per-token state that is a number of each token, 0 for a
-    new one, and that later tokens change (:meth:`accumulate`).
+    new one, and that later tokens change (:meth:`accumulate`). ``is_fused`` is true if
+    the default route (code path that computes attention) is the encoding's own kernel.
 
     ``hooks`` are the names of the hooks that the encoding uses: those that its class
     overrides. A constructor may remove names from ``hooks``, if the class has forms
@@ -203,6 +204,7 @@ class Encoding(nn.Module):
     needs_x = False
     needs_own_key_last = False
     accumulated: tuple[str, ...] = ()
+    is_fused = False
 
     def __init__(self) -> None:
         super().__init__()

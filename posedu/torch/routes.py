@@ -36,6 +36,8 @@ def choose_route(encoding: Encoding, route: Route | None) -> Route:
     eager_hooks = [hook for hook in _EAGER_HOOKS if encoding.uses(hook)]
     folds = encoding.uses("fold") and not encoding.uses("bias")
     if route is None:
+        if encoding.is_fused:
+            return "fused"
         return "eager" if eager_hooks else "folded" if folds else "sdpa"
     require_choice("route", route, Route)
     name = type(encoding).__name__

@@ -307,7 +307,7 @@ def rope_linear_attention(
             f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
         )
     require_bool("causal", causal)
-    q, k = _elu_plus_one(q), _elu_plus_one(k)
+    q, k = elu_plus_one(q), elu_plus_one(k)
     visible = np.tri(q.shape[-2]) if causal else 1.0
     scores = visible * (q @ k.swapaxes(-1, -2))
     q, k = (rope(t, positions, layout=layout, base=base) for t in (q, k))
@@ -315,5 +315,6 @@ def rope_linear_attention(
     return rotated_scores @ v / scores.sum(axis=-1, keepdims=True)
 
 
-def _elu_plus_one(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def elu_plus_one(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The feature map of linear attention: x + 1 above 0 and e^x below."""
     return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))

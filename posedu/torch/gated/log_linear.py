@@ -76,9 +76,7 @@ class LogLinear(Encoding):
         self.buckets = require_choice("buckets", buckets, LogLinearBuckets)
         self.levels = require_dimension("levels", levels, 1)
         self.gate_weight = nn.Parameter(0.02 * torch.randn(heads, d_model))
-        low, high = map(math.log, _STEPS)
-        steps = torch.exp(low + (high - low) * torch.rand(heads))
-        self.gate_bias = nn.Parameter(steps + torch.log(-torch.expm1(-steps)))
+        self.gate_bias = nn.Parameter(initial_step_bias(heads))
         self.gate_rate = nn.Parameter(torch.arange(1.0, heads + 1).log())
         self.level_weight = nn.Parameter(0.02 * torch.randn(heads, levels, d_model))
         self.level_scale = nn.Parameter(torch.ones(heads, levels))
@@ -87,11 +85,8 @@ class LogLinear(Encoding):
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens heads"]]:
         """Return the logarithm of each token's gates, in float32 or wider."""
-        wide = wide_dtype(x, self.gate_bias)
-        with without_autocast(x):
-            logits = x.to(wide) @ self.gate_weight.to(wide).mT
-            logits = logits + self.gate_bias.to(wide)
-        return {"log_gates": -self.gate_rate.to(wide).exp() * softplus(logits)}
+        steps = step_sizes(x, self.gate_weight, self.gate_bias)
+        return {"log_gates": -self.gate_rate.to(steps.dtype).exp() * steps}
 
     def level_weights(
         self, x: Float[Tensor, "batch tokens d_model"]
@@ -145,6 +140,28 @@ class LogLinear(Encoding):
             f"{self.d_model}, {self.heads}, buckets={self.buckets!r}, "
             f"levels={self.levels}"
         )
+
+
+def step_sizes(
+    x: Float[Tensor, "batch tokens d_model"],
+    weight: Float[Tensor, "heads d_model"],
+    bias: Float[Tensor, "heads"],
+) -> Float[Tensor, "batch tokens heads"]:
+    """Return Mamba's softplus(w · x + b) of each token and head, float32 or wider.
+
+    The logarithm of a gate is −e^rate times this step. Equation
+    ``def-log-linear-gate``.
+    """
+    wide = wide_dtype(x, bias)
+    with without_autocast(x):
+        return softplus(x.to(wide) @ weight.to(wide).mT + bias.to(wide))
+
+
+def initial_step_bias(*shape: int) -> Float[Tensor, "*shape"]:
+    """Draw biases b whose steps softplus(b) are even in logarithm from .001 to .1."""
+    low, high = map(math.log, _STEPS)
+    steps = torch.exp(low + (high - low) * torch.rand(shape))
+    return steps + torch.log(-torch.expm1(-steps))
 
 
 def _numbers(tokens: Tokens) -> Int[Tensor, "rows keys"]:

@@ -16,10 +16,10 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch._autograd import without_autocast
+from posedu.torch._compiled import untraced
 from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.fox import log_gates
-from posedu.torch.path._compiled import untraced
 from posedu.torch.path._sequence import (
     forget_bias,
     products_in_segments,

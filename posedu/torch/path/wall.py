@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_bool, require_dimension, require_finite
+from posedu.torch._compiled import untraced
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.fox import log_gates
-from posedu.torch.path._compiled import untraced
 from posedu.torch.path._sequence import forget_bias, path_sums, products_in_segments
 
 _BLOCK = 32  # queries that share an anchor

@@ -295,7 +295,7 @@ def rope_linear_attention(
     dtype = torch.promote_types(torch.result_type(q, v), torch.float32)
     attend = _causal_linear_attention if causal else _linear_attention
     with without_autocast(q):
-        q, k = (_elu_plus_one(t.to(dtype)) for t in (q, k))
+        q, k = (elu_plus_one(t.to(dtype)) for t in (q, k))
         rotated_q, rotated_k = (rotate(t, positions) for t in (q, k))
         return attend(rotated_q, rotated_k, q, k, v.to(dtype)).to(v.dtype)
 
@@ -328,5 +328,6 @@ def _causal_linear_attention(
     return torch.cat(outputs, -2)
 
 
-def _elu_plus_one(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def elu_plus_one(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Return x + 1 above 0 and e^x below, the feature map of linear attention."""
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())

@@ -1,0 +1,23 @@
+"""Recurrent encodings as PyTorch modules: order is in a state, token by token."""
+
+from posedu.torch.recurrent.delta_net import KDA, DeltaNet, GatedDeltaNet
+from posedu.torch.recurrent.forms import Writes, by_chunks, pair_weights
+from posedu.torch.recurrent.gla import GLA
+from posedu.torch.recurrent.lightning import LightningAttention
+from posedu.torch.recurrent.linear_attention import LinearAttention
+from posedu.torch.recurrent.mamba2 import Mamba2
+from posedu.torch.recurrent.recurrence import Recurrence
+
+__all__ = [
+    "GLA",
+    "KDA",
+    "DeltaNet",
+    "GatedDeltaNet",
+    "LightningAttention",
+    "LinearAttention",
+    "Mamba2",
+    "Recurrence",
+    "Writes",
+    "by_chunks",
+    "pair_weights",
+]
