@@ -4,7 +4,7 @@ from posedu.numpy.recurrent.delta_net import delta_net, gated_delta_net, kda
 from posedu.numpy.recurrent.gla import gla
 from posedu.numpy.recurrent.lightning import lightning, lightning_decays
 from posedu.numpy.recurrent.linear_attention import linear_attention
-from posedu.numpy.recurrent.mamba2 import mamba_2
+from posedu.numpy.recurrent.mamba import mamba_2
 from posedu.numpy.recurrent.state import read_states, state_weights
 
 __all__ = [

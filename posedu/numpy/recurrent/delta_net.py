@@ -12,7 +12,7 @@ from posedu.numpy.gated.fox import sigmoid
 from posedu.numpy.gated.log_linear import mamba_log_gates
 from posedu.numpy.path.product import unit_vectors
 from posedu.numpy.recurrent.gla import low_rank, require_low_rank
-from posedu.numpy.recurrent.mamba2 import require_of_heads
+from posedu.numpy.recurrent.mamba import require_of_heads
 from posedu.numpy.recurrent.state import hooks_of_weights, no_decay, state_weights
 
 Array = np.ndarray

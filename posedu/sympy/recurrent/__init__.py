@@ -4,7 +4,7 @@ from posedu.sympy.recurrent.delta_net import delta_net, gated_delta_net, kda
 from posedu.sympy.recurrent.gla import gla
 from posedu.sympy.recurrent.lightning import lightning, lightning_decays
 from posedu.sympy.recurrent.linear_attention import elu_plus_one, linear_attention
-from posedu.sympy.recurrent.mamba2 import mamba_2
+from posedu.sympy.recurrent.mamba import mamba_2
 from posedu.sympy.recurrent.state import delta_transition, read_states, state_weights
 
 __all__ = [

@@ -9,7 +9,7 @@ from posedu._arguments import require_bool
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.recurrent.gla import diagonal_gates
-from posedu.sympy.recurrent.mamba2 import step_sizes
+from posedu.sympy.recurrent.mamba import step_sizes
 from posedu.sympy.recurrent.state import (
     delta_transition,
     hooks_of_weights,

@@ -19,7 +19,7 @@ def linear_attention(
     *,
     layout: Layout | None,
     base: sp.Expr | float = 10000,
-    eps: sp.Expr | float = sp.Rational(1, 10**6),
+    eps: sp.Expr | float = 1e-6,
 ) -> Hooks:
     """Return the hooks of linear attention, by which it acts on attention.
 

@@ -5,7 +5,7 @@ from posedu.torch.recurrent.forms import Writes, by_chunks, pair_weights
 from posedu.torch.recurrent.gla import GLA
 from posedu.torch.recurrent.lightning import LightningAttention
 from posedu.torch.recurrent.linear_attention import LinearAttention
-from posedu.torch.recurrent.mamba2 import Mamba2
+from posedu.torch.recurrent.mamba import Mamba2
 from posedu.torch.recurrent.recurrence import Recurrence
 
 __all__ = [

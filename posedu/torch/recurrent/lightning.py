@@ -18,7 +18,7 @@ class LightningAttention(Recurrence):
     """MiniMax's lightning attention (arXiv 2501.08313): a state with fixed decays.
 
     Each token multiplies the state by e^(−s), s = 2^(−8 (h + 1)/H) f for head h of H,
-    with f = 1 − l/(L − 1 + ε) + ε in layer l of L, and ε = 1e−5: the weight of key j for
+    f = 1 − l/(L − 1 + ε) + ε in layer l of L, and ε = 1e−5: the weight of key j for
     query i is q_i · k_j e^(−s (i − j)), without a softmax and without a division by √d.
     Positions are not used: i − j counts tokens. The model's SiLU of queries, keys and
     values, its norm and its gate are no part of it. No parameters. Equation
