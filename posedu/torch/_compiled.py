@@ -74,7 +74,7 @@ def _operation(name: str, function: Operation, result: Operation) -> Operation:
 
     def outcome(*tensors: Tensor) -> Tensor:
         with without_autocast(tensors[0]):
-            return function(*tensors)
+            return function(*tensors).contiguous()
 
     forward = torch.library.custom_op(
         name,

@@ -172,8 +172,6 @@ def flex(encoding: Encoding, tokens: Tokens) -> Output:
 
 def fused(encoding: Encoding, tokens: Tokens) -> Output:
     """Compute attention by the encoding's own kernel (its hook ``attend``)."""
-    if tokens.segments is not None or tokens.window is not None:
-        raise ValueError("segments and windows need another route than 'fused'")
     return encoding.attend(tokens)
 
 

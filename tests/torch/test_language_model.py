@@ -214,7 +214,8 @@ def test_every_step_is_a_full_run_with_every_encoding(entry, variant):
 
 
 # Their results depend on which key is the last: a convolution over keys reads behind
-# it, these sticks begin or end at it, and buckets and selections are counted from it.
+# it, these sticks begin or end at it, buckets and selections are counted from it, and
+# a skip connection adds its value.
 LAST_KEY_COUNTS = [
     *(f"dape, {over}, code, 3, 3, 4" for over in ("fire, 4.0, leaky, zero, True",)),
     "stickbreaking, False, drop",
@@ -226,6 +227,7 @@ LAST_KEY_COUNTS = [
     "geometric, False, False",
     "log-linear, weak, 3",
     "log-linear, strong, 5",
+    "mamba-2",
 ]
 
 

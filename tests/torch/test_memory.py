@@ -112,6 +112,8 @@ def test_memory_is_linear_or_the_docstring_says_quadratic(name):
         for is_trained in (False, True):
             if is_trained and (name, task) == ("mla", in_chunks):
                 continue  # its docstring says: without gradients
+            if CATALOG[name].family == "recurrent" and task is windowed:
+                continue  # a window has the weights of all pairs, as the docstring says
             factor = growth(name, task, tokens, is_trained)
             assert (factor > SPLIT) is is_quadratic, (task.__name__, is_trained, factor)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu.sympy._expressions import expressions, matrix
+from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.recurrent.state import hooks_of_weights, state_weights
 from posedu.sympy.stickbreaking import softplus
@@ -14,7 +14,8 @@ def step_sizes(
     x: sp.Matrix, gate_weight: sp.Matrix, gate_bias: sp.Expr
 ) -> list[sp.Expr]:
     """One head's softplus(w · x + b) of each token; ``gate_weight`` is the row w."""
-    return [softplus(z + gate_bias) for z in x * gate_weight.T]
+    gate_bias = expression("gate_bias", gate_bias)
+    return [softplus(z + gate_bias) for z in x * matrix("w", gate_weight).T]
 
 
 def mamba_2(

@@ -78,7 +78,7 @@ def _within(q: Tensor, k: Tensor, sums: Tensor, segments: Tensor) -> Tensor:
 def solve_written(
     products: Float[Tensor, "*batch tokens tokens"],
     beta: Float[Tensor, "*batch tokens"],
-    b: Float[Tensor, "*batch tokens tokens"],
+    b: Float[Tensor, "*batch rows columns"],
     *,
     left: bool,
 ) -> Tensor:
@@ -94,7 +94,7 @@ def solve_written(
 def decayed_products(
     q: Float[Tensor, "*batch tokens d"],
     k: Float[Tensor, "*batch tokens d"],
-    sums: Float[Tensor, "*batch tokens *features"],
+    sums: Float[Tensor, "..."],
 ) -> Float[Tensor, "*batch tokens tokens"]:
     """Return Σ_n q_in k_jn e^(G_in − G_jn) for keys j ≤ i, and 0 for later ones.
 

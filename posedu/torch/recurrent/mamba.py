@@ -36,7 +36,7 @@ class Mamba2(Recurrence):
         Sizes that are not positive integers.
     """
 
-    needs_x = True
+    needs_x = needs_own_key_last = True
 
     def __init__(self, d_model: int, heads: int):
         super().__init__()

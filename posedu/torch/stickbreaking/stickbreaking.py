@@ -513,6 +513,8 @@ class StickBreaking(Encoding):
 
         For ``stop=0`` the output is that of the route ``"eager"`` up to rounding.
         """
+        if tokens.segments is not None or tokens.window is not None:
+            raise ValueError("segments and windows need another route than 'fused'")
         q, v = tokens.q, tokens.v
         out, log_rest = stick_breaking_tiles(
             q,
