@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from posedu._arguments import require_bool, require_dimension, require_negative
 from posedu.torch._autograd import without_autocast
@@ -15,7 +16,6 @@ from posedu.torch.encoding import Tokens
 from posedu.torch.gated.log_linear import initial_step_bias, step_sizes
 from posedu.torch.recurrent.gla import low_rank
 from posedu.torch.recurrent.recurrence import Recurrence, wide
-from posedu.torch.stickbreaking import softplus
 
 _EPS = 1e-6  # of the lengths of queries and keys, as in the published code
 
@@ -171,7 +171,7 @@ class KDA(DeltaNet):
         z = low_rank(x, self.gate_down, self.gate_up, self.gate_bias)
         rate = self.gate_rate.to(z.dtype).exp()[:, None]
         if self.lowest is None:
-            log_decay = -rate * softplus(z)
+            log_decay = rate * functional.logsigmoid(-z)  # −softplus(z)
         else:
             log_decay = self.lowest * (rate * z).sigmoid()
         return {**super().remember(x), "log_decay": log_decay}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import recurrent as reference
-from posedu.torch.recurrent import by_chunks, pair_weights
+from posedu.torch.recurrent import Writes, by_chunks, pair_weights
 from posedu.torch.recurrent.forms import decayed_products
 from support.recurrent import DOUBLE, drawn, walked
 
@@ -56,7 +56,7 @@ def test_a_state_is_all_that_later_tokens_need(delta, by_feature, cut):
 
     def part(piece):
         tokens = (t[:, :, piece] for t in writes[:5])
-        return writes.__class__(*tokens, writes.segments[:, piece], delta)
+        return Writes(*tokens, writes.segments[:, piece], delta)
 
     whole, last = by_chunks(writes)
     before, state = by_chunks(part(slice(0, cut)))
@@ -72,10 +72,10 @@ def test_gradients_through_the_forms(delta, by_feature):
     leaves = [t.requires_grad_() for t in writes[:5]]
 
     def chunks(*tensors):
-        return by_chunks(writes._replace(**dict(zip(writes._fields, tensors))), chunk=3)
+        return by_chunks(Writes(*tensors, *writes[5:]), chunk=3)
 
     def pairs(*tensors):
-        return pair_weights(writes._replace(**dict(zip(writes._fields, tensors))))
+        return pair_weights(Writes(*tensors, *writes[5:]))
 
     assert torch.autograd.gradcheck(chunks, leaves)
     assert torch.autograd.gradcheck(pairs, leaves)
@@ -87,7 +87,7 @@ def test_decays_that_overflow_as_quotients_stay_finite(delta, by_feature):
     writes = drawn(4, 96, delta=delta, by_feature=by_feature, decay=40.0)
     assert -writes.log_decay.cumsum(2).min() > 1e3
     out, state = walked(writes)
-    single = writes.__class__(*(t.float() for t in writes[:5]), *writes[5:])
+    single = Writes(*(t.float() for t in writes[:5]), *writes[5:])
     for found in (by_chunks(single)[0], pair_weights(single) @ single.v):
         assert found.isfinite().all()
         torch.testing.assert_close(found.double(), out, rtol=0, atol=2e-4)
@@ -143,7 +143,7 @@ def test_mistakes_are_another_recurrence(delta, by_feature, name):
 def test_a_decay_before_and_after_the_delta_rule_differ():
     """Gates of features do not commute with I − β k kᵀ: the order is decay, delta."""
     writes = drawn(6, 12, delta=True, by_feature=True)
-    q, k, v, log_decay, beta, *_ = (t[0, 0] for t in writes[:5])
+    _, k, v, log_decay, beta = (t[0, 0] for t in writes[:5])
     state = torch.zeros(5, 3, dtype=DOUBLE)
     for t in range(12):
         state = state - beta[t] * torch.outer(k[t], k[t]) @ state
