@@ -71,6 +71,7 @@ from posedu.torch.rotary import (
     rotate_pairs,
 )
 from posedu.torch.scaling import LogN
+from posedu.torch.state_cache import StateCache
 from posedu.torch.stickbreaking import Geometric, StickBreaking
 from posedu.torch.transformer import Transformer
 
@@ -140,6 +141,7 @@ __all__ = [
     "SelfExtend",
     "Shaw",
     "Sinusoidal",
+    "StateCache",
     "StickBreaking",
     "Tokens",
     "Transformer",

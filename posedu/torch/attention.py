@@ -30,6 +30,7 @@ from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS, Encoding, Sizes, Tokens
 from posedu.torch.routes import ROUTES, Route, choose_route
 from posedu.torch.shared import Shared
+from posedu.torch.state_cache import StateCache
 from posedu.torch.tiled_attention import per_head
 
 __all__ = [
@@ -227,7 +228,10 @@ def _steps(
             v = per_head(tokens.grouped_v, k)
             tokens = replace(tokens, q=q, grouped_k=k, grouped_v=v)
         weights = None
-        if route == "eager":
+        if isinstance(extended, StateCache):
+            out, states = encoding.carry(tokens, extended.states)
+            extended.settled(states)
+        elif route == "eager":
             out, weights = routes.eager(encoding, tokens)
         else:
             out = routes.BY_NAME[route](encoding, tokens)
@@ -306,8 +310,9 @@ class Attention(nn.Module):
         FlexAttention, which fuses a ``score_mod`` (function that changes a logit) under
         ``torch.compile``; on a CPU it has no gradient. ``"eager"``: logits, weights and
         output as separate tensors, for every encoding. ``"fused"``: the encoding's own
-        kernel, for encodings that have the hook ``attend``. Default: the first of
-        folded, sdpa and eager that can serve the encoding.
+        kernel, for encodings that have the hook ``attend``. Default: fused for a
+        recurrence, else the first of folded, sdpa and eager that can serve the
+        encoding.
 
     Raises
     ------
@@ -398,6 +403,8 @@ class Attention(nn.Module):
             attends only to tokens of the same number.
         cache
             Keys and values of this layer's earlier tokens; the new tokens are appended.
+            For a recurrence a :class:`~posedu.torch.state_cache.StateCache` serves too:
+            it holds a state in their place.
 
         Raises
         ------

@@ -25,6 +25,7 @@ LAYER_HOOKS = (
 # Methods that serve a cache or one route, and that need no position.
 OTHER_HOOKS = (
     *("remember", "accumulate", "move_keys", "by_distance", "score_mod", "attend"),
+    "carry",
 )
 _HOOKS = (*MODEL_HOOKS, *LAYER_HOOKS, *OTHER_HOOKS)
 
@@ -492,6 +493,23 @@ class Encoding(nn.Module):
         """Compute attention by the encoding's own kernel.
 
         An attention layer with the route (code path) ``"fused"`` calls this hook.
+        """
+        raise NotImplementedError
+
+    def carry(
+        self,
+        tokens: Tokens,
+        states: Mapping[str, Float[Tensor, "batch heads _ _"]],
+    ) -> tuple[
+        Float[Tensor, "batch heads queries d_v"],
+        Mapping[str, Float[Tensor, "batch heads _ _"]],
+    ]:
+        """Return the output of new tokens and the states after them, for a recurrence.
+
+        ``states`` are those before the tokens by name, none before the first one. A
+        hook that is called in place of :meth:`attend` if the cache is a
+        :class:`~posedu.torch.state_cache.StateCache`; keys and all else of ``tokens``
+        are those of the new tokens alone.
         """
         raise NotImplementedError
 

@@ -206,7 +206,7 @@ class LanguageModel(nn.Module):
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
-            caches = self.transformer.caches(capacity=total)
+            caches = self.transformer.caches(total, states=not compiled)
             result = new = tokens.to(torch.int64)
             step = slots = None
             while result.shape[1] < total:

@@ -19,6 +19,7 @@ from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_HOOKS, Encoding, Sizes
 from posedu.torch.routes import Route, choose_route
 from posedu.torch.shared import Shared
+from posedu.torch.state_cache import StateCache
 
 
 class Block(nn.Module):
@@ -296,13 +297,22 @@ class Transformer(nn.Module):
         for block in self.blocks:
             cast(Block, block).encoding.enter(x, at)
 
-    def caches(self, capacity: int | None = None) -> list[KVCache]:
-        """Return a list of empty key-value caches, one for each layer.
+    def caches(
+        self, capacity: int | None = None, *, states: bool = True
+    ) -> list[KVCache]:
+        """Return a list of empty caches, one for each layer.
 
-        ``capacity`` is the number of tokens for which each cache reserves memory.
-        Default ``None``: twice as many as the first call has.
+        ``capacity`` is the number of tokens for which each key-value cache reserves
+        memory. Default ``None``: twice as many as the first call has. The layers of a
+        recurrence, unless they have a window, get a state in place of keys and values
+        (:class:`~posedu.torch.state_cache.StateCache`), unless ``states`` is false.
         """
-        return [KVCache(capacity) for _ in self.blocks]
+
+        def cache_of(attention: Attention) -> KVCache:
+            carries = attention.encoding.uses("carry") and attention.window is None
+            return StateCache() if states and carries else KVCache(capacity)
+
+        return [cache_of(cast(Block, block).attention) for block in self.blocks]
 
 
 def _acts_on_input(encoding: Encoding) -> bool:

@@ -159,6 +159,7 @@ def by_chunks(
     before the first token, by default 0.
     """
     tokens = writes.q.shape[2]
+    chunk = max(1, min(chunk, tokens))
     padding = -tokens % chunk
     q, k, v, log_decay, beta = (
         functional.pad(t, (0, 0) * (t.ndim - 3) + (0, padding)).unflatten(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posedu._arguments import Layout, require_positive
 from posedu.torch.encoding import Tokens
-from posedu.torch.recurrent.recurrence import Recurrence, wide
+from posedu.torch.recurrent.recurrence import Recurrence, State, wide
 from posedu.torch.rotary.rope import RoPE, elu_plus_one
 
 Features = tuple[
@@ -86,11 +86,13 @@ class LinearAttention(Recurrence):
         q: Float[Tensor, "batch heads queries features"],
         k: Float[Tensor, "batch heads keys features"],
         v: Float[Tensor, "batch heads keys d_v"],
+        states: dict[str, State] | None = None,
+        name: str = "values",
     ) -> Float[Tensor, "batch heads queries d_v"]:
         """Read sums of values from one state, and those of products from another."""
         ones = torch.ones_like(v[..., :1])
-        total = super().read(tokens, *self.unrotated(tokens), ones)
-        return super().read(tokens, q, k, v) / (total + self.eps)
+        total = super().read(tokens, *self.unrotated(tokens), ones, states, "total")
+        return super().read(tokens, q, k, v, states, name) / (total + self.eps)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

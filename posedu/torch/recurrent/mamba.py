@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from posedu._arguments import require_dimension
 from posedu.torch.encoding import Tokens
 from posedu.torch.gated.log_linear import initial_step_bias, step_sizes
-from posedu.torch.recurrent.recurrence import Recurrence, wide
+from posedu.torch.recurrent.recurrence import Recurrence, State, wide
 
 
 class Mamba2(Recurrence):
@@ -73,9 +73,12 @@ class Mamba2(Recurrence):
         q: Float[Tensor, "batch heads queries features"],
         k: Float[Tensor, "batch heads keys features"],
         v: Float[Tensor, "batch heads keys d_v"],
+        states: dict[str, State] | None = None,
+        name: str = "values",
     ) -> Float[Tensor, "batch heads queries d_v"]:
         """Read the state, and add each token's own value times ``skip``."""
-        out, own = super().read(tokens, q, k, v), v[:, :, v.shape[2] - q.shape[2] :]
+        out = super().read(tokens, q, k, v, states, name)
+        own = v[:, :, v.shape[2] - q.shape[2] :]
         if tokens.padding is not None:
             hidden = tokens.padding[:, None, v.shape[2] - q.shape[2] :, None]
             own = own.masked_fill(hidden, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
@@ -9,7 +11,9 @@ from torch.nn import functional
 
 from posedu.torch import routes
 from posedu.torch.encoding import Encoding, Tokens
-from posedu.torch.recurrent.forms import Writes, pair_weights, state_outputs
+from posedu.torch.recurrent.forms import Writes, by_chunks, pair_weights, state_outputs
+
+State = Float[Tensor, "batch heads _ _"]
 
 
 class Recurrence(Encoding):
@@ -82,16 +86,34 @@ class Recurrence(Encoding):
         out = self.read(tokens, *self.features(tokens), wide(tokens.v))
         return out.to(tokens.grouped_v.dtype)
 
+    def carry(
+        self, tokens: Tokens, states: Mapping[str, State]
+    ) -> tuple[Float[Tensor, "batch heads queries d_v"], Mapping[str, State]]:
+        """Read the outputs of new tokens; return them and the states after them."""
+        new = dict(states)
+        out = self.read(tokens, *self.features(tokens), wide(tokens.v), new)
+        return out.to(tokens.grouped_v.dtype), new
+
     def read(
         self,
         tokens: Tokens,
         q: Float[Tensor, "batch heads queries features"],
         k: Float[Tensor, "batch heads keys features"],
         v: Float[Tensor, "batch heads keys d_v"],
+        states: dict[str, State] | None = None,
+        name: str = "values",
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Read S_tᵀ q_t for the given queries, keys and values of the tokens."""
+        """Read S_tᵀ q_t for the given queries, keys and values of the tokens.
+
+        With ``states``, the tokens go on from the state of this ``name`` among them,
+        which is then replaced by the one after them.
+        """
         order = _order(tokens)
-        out = state_outputs(self.writes(tokens, q, k, v, order))
+        writes = self.writes(tokens, q, k, v, order)
+        if states is None:
+            out = state_outputs(writes)
+        else:
+            out, states[name] = by_chunks(writes, states.get(name))
         if order is not None:
             out = in_order(out, order.argsort(1))
         return out[:, :, tokens.keys - q.shape[2] :]

@@ -1,0 +1,129 @@
+"""The cache of a recurrent layer: a state, whatever the number of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from posedu.torch._tensors import Positions
+from posedu.torch.cache import KVCache
+from posedu.torch.encoding import Encoding
+
+
+class StateCache(KVCache):
+    """The states of a recurrent layer after the tokens that it has processed.
+
+    It takes the place of a :class:`~posedu.torch.cache.KVCache` for encodings that are
+    a recurrence (:class:`~posedu.torch.recurrent.Recurrence`), takes the same memory
+    for every number of tokens, and no token can be removed from it. States are never
+    changed in place: a copy (``copy.copy``) costs nothing and is what to go back to
+    after tokens that are to be taken back. A mask of padding has an entry for each
+    token so far, of which only those of new tokens are read: earlier padding never
+    entered the state.
+
+    ``states`` are tensors of ``[batch, heads, features, d_v]`` by name. ``count`` is
+    the next default position.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states: dict[str, Float[Tensor, "batch heads _ _"]] = {}
+        self.seen = 0
+        self.of_token: tuple[object, ...] | None = None
+
+    def __len__(self) -> int:
+        """Return the number of tokens so far, padding included."""
+        return self.seen
+
+    def appended(
+        self,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        memory: Mapping[str, Tensor],
+        encoding: Encoding,
+    ) -> "StateCache":
+        """Return a cache with the new tokens alone and the states before them.
+
+        The arguments are those of :meth:`posedu.torch.cache.KVCache.appended`.
+
+        Raises
+        ------
+        ValueError
+            An encoding without a state, or of another class than that of the states;
+            tokens of another shape, dtype or device.
+        """
+        name = type(encoding).__name__
+        if not encoding.uses("carry"):
+            raise ValueError(f"{name} is no recurrence: its layer needs a KVCache")
+        if self.encoding_name not in (None, name):
+            raise ValueError(
+                f"the cache belongs to a layer with {self.encoding_name}, not {name}"
+            )
+        of_token = len(k), k.shape[1], k.shape[3], v.shape[3], k.dtype, k.device
+        if self.of_token not in (None, of_token):
+            raise ValueError(
+                "batch, kv_heads, d, d_v, dtype and device must be those of the "
+                f"earlier tokens, {self.of_token}, got {of_token}"
+            )
+        extended = StateCache()
+        extended.copy_from(self)
+        extended.encoding_name, extended.of_token = name, of_token
+        extended.count, extended.seen = (
+            n + k.shape[2] for n in (self.count, self.seen)
+        )
+        extended.k, extended.v, extended.positions = k, v, positions
+        extended.memory = dict(memory)
+        return extended
+
+    def hide(
+        self, window: int | None, padding: Bool[Tensor, "batch keys"] | None
+    ) -> tuple[None, Bool[Tensor, "batch new"] | None]:
+        """Return no window, and the padding of the new tokens.
+
+        A window raises ``ValueError``: a state has no keys to hide.
+        """
+        if window is not None:
+            raise ValueError(
+                f"a state has no keys that window={window} could hide: give the layer "
+                "a KVCache"
+            )
+        new = self.entries[0].shape[2]
+        return None, None if padding is None else padding[:, self.seen - new :]
+
+    def settled(self, states: Mapping[str, Tensor]) -> None:
+        """Take new states, in place of the per-token tensors of the new tokens."""
+        self.states = dict(states)
+        self.k = self.v = self.positions = None
+        self.memory = {}
+
+    def shared(self) -> "StateCache":
+        """Return a new cache of the same states."""
+        cache = StateCache()
+        cache.copy_from(self)
+        return cache
+
+    def crop(self, start: int | None = None, stop: int | None = None) -> NoReturn:
+        """Raise ``ValueError``: a state cannot be cropped."""
+        raise ValueError(
+            "no token can be removed from a state: go back to a copy of the cache from "
+            "before it"
+        )
+
+    def move(self, encoding: Encoding, shifts: float | Positions) -> NoReturn:
+        """Raise ``ValueError``: tokens in a state have no positions of their own."""
+        raise ValueError(
+            "tokens in a state have no positions that could be moved: compute the "
+            "state anew"
+        )
+
+    def drop(self, encoding: Encoding, start: int, stop: int) -> NoReturn:
+        """Raise ``ValueError``: no token can be removed from a state."""
+        self.crop(start, stop)
+
+    def detach(self) -> None:
+        """Detach the states, so that no gradient flows into them."""
+        self.states = {name: t.detach() for name, t in self.states.items()}
