@@ -123,6 +123,9 @@ RetentionNormalization = Literal["paper", "torchscale", "none"]
 # Log-linear attention: how the tokens before a query are divided into buckets.
 LogLinearBuckets = Literal["weak", "strong"]
 
+# Recurrent layers
+OutputNorm = Literal["head", "all"]
+
 # GRAPE: phase of a token, gates of the slope, probes divided by their root mean square.
 GRAPEPhase = Literal["sigmoid", "softplus"]
 GRAPEGates = Literal["query", "key", "both"]

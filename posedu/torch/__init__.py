@@ -37,6 +37,7 @@ from posedu.torch.recurrent import (
     LightningAttention,
     LinearAttention,
     Mamba2,
+    RecurrentLayer,
 )
 from posedu.torch.relative import (
     TUPE,
@@ -132,6 +133,7 @@ __all__ = [
     "PoSE",
     "Random",
     "Randomized",
+    "RecurrentLayer",
     "Rerotation",
     "Retention",
     "RoPE",

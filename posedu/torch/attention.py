@@ -354,7 +354,7 @@ class Attention(nn.Module):
         self.causal = require_bool("causal", causal)
         self.window = _require_window(window, causal)
         self.encoding = _require_encoding(encoding)
-        self.encoding.require(Sizes(heads, self.kv_heads, self.d, self.d_model, causal))
+        self.encoding.require(self.sizes)
         self.route = choose_route(self.encoding, route)
         require_bool("bias", bias)
         self.q = nn.Linear(d_model, heads * self.d, bias=bias)
@@ -373,6 +373,11 @@ class Attention(nn.Module):
             )
             self.q_norm = nn.RMSNorm(q_width, eps=self.qk_norm_eps)
             self.k_norm = nn.RMSNorm(k_width, eps=self.qk_norm_eps)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of the layer that an encoding may depend on."""
+        return Sizes(self.heads, self.kv_heads, self.d, self.d_model, self.causal)
 
     def forward(
         self,

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
+from posedu.torch._sequences import sequence_order
 from posedu.torch._tensors import Positions, split_exactly
 from posedu.torch.shared import Shared
 from posedu.torch.tiled_attention import Limits, by_group, per_head
@@ -116,15 +117,8 @@ class Tokens:
 
         Within a segment (one of several packed sequences) tokens keep their order.
         """
-        shape = len(self.q), self.keys
-        if self.segments is None:
-            order = torch.arange(shape[1], device=self.q.device).expand(shape)
-        else:
-            order = self.segments.argsort(dim=1, stable=True)
-        if self.padding is not None:
-            is_token = ~self.padding.gather(1, order)
-            order = order.gather(1, is_token.to(torch.int8).argsort(dim=1, stable=True))
-        return order
+        of_tokens = self.grouped_k[:, 0]
+        return sequence_order(of_tokens, self.padding, self.segments)
 
     def running_sum(
         self, amounts: Float[Tensor, "batch keys heads"]

@@ -17,7 +17,7 @@ from posedu._arguments import (
 )
 from posedu.torch._fixed_cache import FixedCache, slots_of
 from posedu.torch._tensors import Positions, as_tensor, from_list, may_look
-from posedu.torch.attention import QKNorm
+from posedu.torch.attention import Attention, QKNorm
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding
 from posedu.torch.routes import Route
@@ -41,7 +41,8 @@ class LanguageModel(nn.Module):
         Whether the head uses the weight of the embedding (arXiv 1608.05859), which
         then starts with the deviation d_model^(−1/2) and is multiplied by √d_model at
         the input (arXiv 1706.03762 §3.4). Default false.
-    encoding, input, window, kv_heads, bias, qk_norm, qk_norm_eps, route, expansion
+    encoding, input, mixers, window, kv_heads, bias, qk_norm, qk_norm_eps, route,
+    expansion
         As for :class:`~posedu.torch.transformer.Transformer`.
 
     Raises
@@ -61,6 +62,7 @@ class LanguageModel(nn.Module):
         tied: bool = False,
         encoding: Encoding | Sequence[Encoding | None] | nn.ModuleList | None = None,
         input: Encoding | None = None,
+        mixers: Sequence[Attention | None] | nn.ModuleList | None = None,
         window: int | Sequence[int | None] | None = None,
         kv_heads: int | None = None,
         bias: bool = False,
@@ -78,6 +80,7 @@ class LanguageModel(nn.Module):
             layers,
             encoding=encoding,
             input=input,
+            mixers=mixers,
             window=window,
             kv_heads=kv_heads,
             bias=bias,

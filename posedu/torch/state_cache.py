@@ -12,6 +12,8 @@ from posedu.torch._tensors import Positions
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding
 
+HISTORY = "history"
+
 
 class StateCache(KVCache):
     """The states of a recurrent layer after the tokens that it has processed.
@@ -24,8 +26,10 @@ class StateCache(KVCache):
     token so far, of which only those of new tokens are read: earlier padding never
     entered the state.
 
-    ``states`` are tensors of ``[batch, heads, features, d_v]`` by name. ``count`` is
-    the next default position.
+    ``states`` are tensors of ``[batch, heads, features, d_v]`` by name. Of ``memory``,
+    the tensors that a layer remembers, only the one of the name ``HISTORY`` stays: the
+    layer makes it of as many tokens as its convolutions look back. ``count`` is the
+    next default position.
     """
 
     def __init__(self) -> None:
@@ -98,7 +102,7 @@ class StateCache(KVCache):
         """Take new states, in place of the per-token tensors of the new tokens."""
         self.states = dict(states)
         self.k = self.v = self.positions = None
-        self.memory = {}
+        self.memory = {name: t for name, t in self.memory.items() if name == HISTORY}
 
     def shared(self) -> "StateCache":
         """Return a new cache of the same states."""
@@ -127,3 +131,4 @@ class StateCache(KVCache):
     def detach(self) -> None:
         """Detach the states, so that no gradient flows into them."""
         self.states = {name: t.detach() for name, t in self.states.items()}
+        self.memory = {name: t.detach() for name, t in self.memory.items()}

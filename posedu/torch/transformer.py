@@ -16,7 +16,7 @@ from posedu._arguments import require_dimension
 from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.attention import Attention, QKNorm, require_masks
 from posedu.torch.cache import KVCache
-from posedu.torch.encoding import LAYER_HOOKS, Encoding, Sizes
+from posedu.torch.encoding import LAYER_HOOKS, Encoding
 from posedu.torch.routes import Route, choose_route
 from posedu.torch.shared import Shared
 from posedu.torch.state_cache import StateCache
@@ -120,6 +120,12 @@ class Transformer(nn.Module):
         once, on the positions and the input of the model. Default: ``encoding``, if it
         is one for all layers. Where layers update positions (TAPE) and each has an
         encoding of its own: the first layer's.
+    mixers
+        A list with a layer for each layer of the model that is to take the place of its
+        attention, such as a :class:`~posedu.torch.recurrent.RecurrentLayer` or
+        :class:`~posedu.torch.rotary.MLA`, and ``None`` for the others. Such a layer has
+        its own encoding, window and norms, and takes none from the other arguments.
+        Default ``None``: attention everywhere.
     causal
         Whether a token attends only to itself and earlier tokens (a decoder, default)
         or to all (an encoder).
@@ -151,6 +157,7 @@ class Transformer(nn.Module):
         *,
         encoding: Encoding | Sequence[Encoding | None] | nn.ModuleList | None = None,
         input: Encoding | None = None,
+        mixers: Sequence[Attention | None] | nn.ModuleList | None = None,
         causal: bool = True,
         window: int | Sequence[int | None] | None = None,
         kv_heads: int | None = None,
@@ -177,32 +184,43 @@ class Transformer(nn.Module):
         if isinstance(qk_norm, str | None):
             qk_norm = [qk_norm] * layers
         norms = _one_for_each("qk_norms", qk_norm, layers)
+        if mixers is None:
+            mixers = [None] * layers
+        given = _one_for_each("mixers", mixers, layers)
+        encodings = [
+            own if mixer is None else _encoding_of(mixer, d_model, causal)
+            for own, mixer in zip(encodings, given, strict=True)
+        ]
         _require_places(input, encodings)
         self.d_model = d_model
         self.positions_of, self.position_shape = _kind_of_positions(input, encodings)
         self.input = Encoding() if input is None else input
         self.blocks = nn.ModuleList()
-        for own, width, norm in zip(encodings, windows, norms, strict=True):
+        for own, width, norm, mixer in zip(
+            *(encodings, windows, norms, given), strict=True
+        ):
             is_inner = any(map(own.uses, LAYER_HOOKS))
-            attention = Attention(
-                d_model,
-                heads,
-                kv_heads=kv_heads,
-                encoding=own if is_inner else None,
-                causal=causal,
-                window=width,
-                bias=bias,
-                qk_norm=norm,
-                qk_norm_eps=qk_norm_eps,
-                route=choose_route(own, route),
-            )
+            if mixer is None:
+                attention = Attention(
+                    d_model,
+                    heads,
+                    kv_heads=kv_heads,
+                    encoding=own if is_inner else None,
+                    causal=causal,
+                    window=width,
+                    bias=bias,
+                    qk_norm=norm,
+                    qk_norm_eps=qk_norm_eps,
+                    route=choose_route(own, route),
+                )
+                own.require(attention.sizes)
+            else:
+                attention = mixer
             is_outer = not is_inner and (own.uses("enter") or own.uses("update"))
             outer = own if is_outer else None
             self.blocks.append(Block(attention, expansion=expansion, outer=outer))
         self.norm = nn.LayerNorm(d_model)
-        sizes = Sizes(heads, attention.kv_heads, attention.d, d_model, causal)
-        for own in (self.input, *encodings):
-            own.require(sizes)
+        self.input.require(attention.sizes)
 
     def forward(
         self,
@@ -233,7 +251,7 @@ class Transformer(nn.Module):
             caches for an ``input`` that needs a sequence's tokens in one call.
         """
         first = cast(Block, self.blocks[0])
-        require_input(x, self.d_model, first.attention.q.weight)
+        require_input(x, self.d_model, first.attention.o.weight)
         layers = len(self.blocks)
         given = [] if caches is None else _require_caches(caches, layers)
         if given and self.input.needs_whole_sequence:
@@ -313,6 +331,21 @@ class Transformer(nn.Module):
             return StateCache() if states and carries else KVCache(capacity)
 
         return [cache_of(cast(Block, block).attention) for block in self.blocks]
+
+
+def _encoding_of(mixer: object, d_model: int, causal: bool) -> Encoding:
+    """Return the encoding of a layer that is given; raise unless the layer fits.
+
+    It must be an attention layer of the model's width and causality.
+    """
+    if not isinstance(mixer, Attention):
+        raise TypeError(f"a mixer must be an Attention layer or None, got {mixer!r}")
+    if (mixer.d_model, mixer.causal) != (d_model, causal):
+        raise ValueError(
+            f"a mixer must have d_model = {d_model} and causal = {causal}, got "
+            f"{mixer.d_model} and {mixer.causal}"
+        )
+    return mixer.encoding
 
 
 def _acts_on_input(encoding: Encoding) -> bool:

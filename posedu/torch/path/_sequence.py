@@ -1,4 +1,4 @@
-"""Sums and convolutions over the tokens that precede each token in its sequence.
+"""Sums over the tokens that precede each token in its sequence.
 
 Padding is skipped, and tokens of other segments (packed sequences) do not count.
 """
@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from posedu.torch.encoding import Tokens
 
@@ -61,76 +59,3 @@ def products_in_segments(
     found = products(*in_order)
     of_queries = found.gather(2, back[:, None, :, None].expand_as(found))
     return of_queries.gather(3, back[:, None, None].expand_as(found))
-
-
-def short_convolution(
-    features: Float[Tensor, "batch keys *channels"],
-    taps: Float[Tensor, "*channels width"],
-    tokens: Tokens,
-) -> Float[Tensor, "batch keys *channels"]:
-    """Convolve each channel over a token and the ``width`` − 1 tokens before it.
-
-    The last of a channel's taps is for the token itself. Tokens before the first of a
-    sequence count as zeros. Equation ``def-short-convolution``.
-    """
-    if tokens.padding is None and tokens.segments is None:
-        return _convolved(features, taps)
-    order = tokens.sequence_order
-    sorted_features = _gathered(features, order)
-    out = _convolved(sorted_features, taps, _earlier_in_sequence(tokens, order, taps))
-    return _gathered(out, order.argsort(dim=1))
-
-
-def _gathered(
-    features: Float[Tensor, "batch keys *channels"], order: Int[Tensor, "batch keys"]
-) -> Float[Tensor, "batch keys *channels"]:
-    index = order.reshape(*order.shape, *(1,) * (features.ndim - 2))
-    return features.gather(1, index.expand_as(features))
-
-
-def _earlier_in_sequence(
-    tokens: Tokens, order: Int[Tensor, "batch keys"], taps: Tensor
-) -> list[Tensor]:
-    """Return for s = 0, 1, … whether the token s places earlier is of the sequence.
-
-    Places are those of the sorted tokens, ``order``. A padding token has no sequence.
-    """
-    segments = torch.zeros_like(order)
-    if tokens.segments is not None:
-        segments = tokens.segments.gather(1, order)
-    is_token = torch.ones_like(order, dtype=torch.bool)
-    if tokens.padding is not None:
-        is_token = ~tokens.padding.gather(1, order)
-    of_sequence = []
-    for s in range(taps.shape[-1]):
-        own, other = (slice(s, None), slice(None, order.shape[1] - s))
-        if s >= order.shape[1]:
-            of_sequence.append(torch.zeros_like(is_token))
-            continue
-        same = segments[:, own] == segments[:, other]
-        earlier = same & is_token[:, own] & is_token[:, other]
-        of_sequence.append(functional.pad(earlier, (s, 0)))
-    return of_sequence
-
-
-def _convolved(
-    features: Float[Tensor, "batch keys *channels"],
-    taps: Float[Tensor, "*channels width"],
-    earlier: list[Tensor] | None = None,
-) -> Float[Tensor, "batch keys *channels"]:
-    """Sum the features of a token and of those before it, times their taps.
-
-    ``earlier``, if given, says for each number s of tokens back which tokens have such
-    an earlier token.
-    """
-    flat = features.flatten(2)
-    of_channel = taps.flatten(0, -2)
-    keys, width = flat.shape[1], taps.shape[-1]
-    padded = functional.pad(flat, (0, 0, width - 1, 0))
-    out = torch.zeros_like(flat)
-    for s in range(width):
-        part = padded[:, width - 1 - s : width - 1 - s + keys]
-        if earlier is not None:
-            part = part * earlier[s][..., None]
-        out = out + of_channel[:, width - 1 - s] * part
-    return out.unflatten(2, features.shape[2:])

@@ -17,13 +17,13 @@ from posedu._arguments import (
 )
 from posedu.torch._autograd import without_autocast
 from posedu.torch._compiled import untraced
+from posedu.torch._sequences import short_convolution
 from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.fox import log_gates
 from posedu.torch.path._sequence import (
     forget_bias,
     products_in_segments,
-    short_convolution,
 )
 
 _BLOCK = 64  # tokens whose transitions are multiplied at once
@@ -132,7 +132,9 @@ class PaTH(Encoding):
         """Return the unit vector w of each token. Equation ``def-path-directions``."""
         w = tokens.memory["w"]
         if self.w_taps is not None:
-            w = functional.silu(short_convolution(w, self.w_taps.to(w.dtype), tokens))
+            taps = self.w_taps.to(w.dtype)
+            of_sequences = tokens.padding, tokens.segments
+            w = functional.silu(short_convolution(w, taps, *of_sequences))
         w = w * (w.square().sum(-1, keepdim=True) + _EPS).rsqrt()
         return w.transpose(1, 2)
 

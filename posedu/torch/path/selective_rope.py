@@ -21,10 +21,11 @@ from posedu._arguments import (
     require_positive,
 )
 from posedu.torch._autograd import without_autocast
+from posedu.torch._sequences import short_convolution
 from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Tokens
 from posedu.torch.frequencies import frequencies
-from posedu.torch.path._sequence import path_sums, short_convolution
+from posedu.torch.path._sequence import path_sums
 from posedu.torch.path.rotation import PathRotation
 
 _EPS = 1e-6  # the authors' ε of the norm of the input
@@ -167,7 +168,9 @@ class SelectiveRoPE(PathRotation):
         """
         phases = tokens.memory["phases"]
         if self.taps is not None:
-            phases = short_convolution(phases, self.taps.to(phases.dtype), tokens)
+            taps = self.taps.to(phases.dtype)
+            of_sequences = tokens.padding, tokens.segments
+            phases = short_convolution(phases, taps, *of_sequences)
             if self.activation:
                 phases = functional.silu(phases)
         if self.phase_bias is not None:

@@ -3,6 +3,7 @@
 from posedu.torch.recurrent.delta_net import KDA, DeltaNet, GatedDeltaNet
 from posedu.torch.recurrent.forms import Writes, by_chunks, pair_weights
 from posedu.torch.recurrent.gla import GLA
+from posedu.torch.recurrent.layer import RecurrentLayer
 from posedu.torch.recurrent.lightning import LightningAttention
 from posedu.torch.recurrent.linear_attention import LinearAttention
 from posedu.torch.recurrent.mamba import Mamba2
@@ -17,6 +18,7 @@ __all__ = [
     "LinearAttention",
     "Mamba2",
     "Recurrence",
+    "RecurrentLayer",
     "Writes",
     "by_chunks",
     "pair_weights",
