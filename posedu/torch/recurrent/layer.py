@@ -109,7 +109,8 @@ class RecurrentLayer(Attention):
         self.widths = widths
         self.q, self.k, self.v = (nn.Linear(d_model, n, bias=False) for n in widths)
         self.o = nn.Linear(heads * self.d_v, d_model, bias=False)
-        self.taps = self.tap_bias = self.gain = self.gate = None
+        self.taps = self.tap_bias = self.gain = None
+        self.gate: nn.Module | None = None
         require_bool("convolution_bias", convolution_bias)
         if convolution is not None:
             bound = require_dimension("convolution", convolution, 1) ** -0.5

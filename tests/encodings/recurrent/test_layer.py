@@ -96,12 +96,14 @@ def walked(made, x):
                 a / (a.square().sum(-1, keepdim=True) + 1e-6).sqrt() for a in (q, k)
             )
         for h in range(made.heads):
-            log_decay = memory["log_decay"][0, t, h] if "log_decay" in memory else 0 * k
+            log_decay = torch.zeros(())
+            if "log_decay" in memory:
+                log_decay = memory["log_decay"][0, t, h]
             if isinstance(made.encoding, LightningAttention):
                 log_decay = -made.encoding.slopes()[h]
             beta = memory["beta"][0, t, h] if "beta" in memory else 1.0
             alpha = log_decay.exp().expand(made.d)
-            s = torch.diag(alpha) @ states[h]
+            s = torch.diag(alpha.double()) @ states[h]
             new = v[h] - s.mT @ k[h] if delta else v[h]
             states[h] = s + beta * torch.outer(k[h], new)
             scale = made.encoding.scale(made.d)
