@@ -124,7 +124,7 @@ RetentionNormalization = Literal["paper", "torchscale", "none"]
 LogLinearBuckets = Literal["weak", "strong"]
 
 # Recurrent layers
-OutputNorm = Literal["head", "all"]
+OutputNorm = Literal["head", "group", "all"]
 
 # GRAPE: phase of a token, gates of the slope, probes divided by their root mean square.
 GRAPEPhase = Literal["sigmoid", "softplus"]

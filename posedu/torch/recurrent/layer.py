@@ -57,9 +57,10 @@ class RecurrentLayer(Attention):
     activation
         Whether queries, keys and values pass through SiLU. Default true.
     output_norm
-        RMS norm of the outputs, with gains: of each head by itself, with one gain for
-        each of its features (``"head"``), or of all together (``"all"``, Mamba-2).
-        ``None`` for none. Default ``"head"``.
+        RMS norm of the outputs, with gains: of each head by itself, with the same gains
+        for all heads (``"head"``), of the heads together that share queries and keys
+        (``"group"``, Mamba-2), or of all together (``"all"``). ``None`` for none.
+        Default ``"head"``.
     norm_eps
         ε of this norm. Default 1e−6.
     output_gate
@@ -136,7 +137,7 @@ class RecurrentLayer(Attention):
                 rank = require_dimension("gate_rank", gate_rank, 1)
                 self.gate = nn.Sequential(
                     nn.Linear(d_model, rank, bias=False),
-                    nn.Linear(rank, heads * self.d_v),
+                    nn.Linear(rank, heads * self.d_v, bias=False),
                 )
         elif gate_rank is not None or gate_first:
             raise ValueError("gate_rank and gate_first need an output_gate, got None")
@@ -220,16 +221,15 @@ class RecurrentLayer(Attention):
     def _rms_normalized(
         self, out: Float[Tensor, "batch tokens heads d_v"]
     ) -> Float[Tensor, "batch tokens heads d_v"]:
-        if self.gain is None:
+        if self.gain is None or self.output_norm is None:
             return out
         dtype = torch.promote_types(out.dtype, self.gain.dtype)
-        vectors = out.to(dtype)
-        if self.output_norm == "all":
-            vectors = vectors.flatten(2)
-        normalized = functional.rms_norm(
-            *(vectors, vectors.shape[-1:]), self.gain.to(dtype), self.norm_eps
-        )
-        return normalized.view_as(out).to(out.dtype)
+        of_all = out.shape[-2] * out.shape[-1]
+        widths = {"head": self.d_v, "group": of_all // self.qk_heads, "all": of_all}
+        vectors = out.to(dtype).flatten(2).unflatten(-1, (-1, widths[self.output_norm]))
+        normalized = functional.rms_norm(vectors, vectors.shape[-1:], eps=self.norm_eps)
+        gain = self.gain.to(dtype).reshape(-1, vectors.shape[-1])
+        return (normalized * gain).view_as(out).to(out.dtype)
 
     def extra_repr(self) -> str:
         """Return sizes and options as text, which ``print(module)`` shows."""

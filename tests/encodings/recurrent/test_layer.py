@@ -31,11 +31,11 @@ LAYERS = {
     "Mamba-2": lambda: RecurrentLayer(
         *(12, 4),
         encoding=Mamba2(12, 4),
-        qk_heads=1,
+        qk_heads=2,
         d=6,
         d_v=2,
         convolution_bias=True,
-        output_norm="all",
+        output_norm="group",
         gate_first=True,
     ),
     "lightning attention": lambda: RecurrentLayer(
@@ -121,9 +121,11 @@ def walked(made, x):
         if made.output_norm == "head":
             size = (o.square().mean(-1, keepdim=True) + 1e-6).sqrt()
             o = o / size * made.gain
-        elif made.output_norm == "all":
-            size = (o.square().mean() + 1e-6).sqrt()
-            o = o / size * made.gain.view_as(o)
+        elif made.output_norm is not None:
+            groups = made.qk_heads if made.output_norm == "group" else 1
+            o = o.view(groups, -1)
+            size = (o.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+            o = (o / size * made.gain.view_as(o)).view(made.heads, -1)
         if not made.gate_first:
             o = o * gate
         out.append(made.o(o.flatten()))
