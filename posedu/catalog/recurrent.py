@@ -47,7 +47,7 @@ ENCODINGS = (
     EncodingRecord(
         name="gla",
         title="GLA",
-        paper="yang2023",
+        paper="yang2024gla",
         arxiv="2312.06635",
         kind="hooks",
         hooks=("logits", "weigh"),
@@ -101,7 +101,7 @@ ENCODINGS = (
     EncodingRecord(
         name="gated-delta-net",
         title="Gated DeltaNet",
-        paper="yang2024",
+        paper="yang2025gated",
         arxiv="2412.06464",
         kind="hooks",
         hooks=("logits", "weigh"),

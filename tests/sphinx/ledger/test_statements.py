@@ -46,7 +46,13 @@ NOT_MET = {
         ),
         "younger than what is met",
     ),
-    "retention": "met as a recurrence, not as an encoding",
+    **dict.fromkeys(
+        (
+            *("retention", "linear-attention", "lightning", "gla", "mamba-2"),
+            *("delta-net", "gated-delta-net", "kda"),
+        ),
+        "met as a recurrence, not as an encoding",
+    ),
     "geometric": "met beside stick-breaking alone, as its variant on both sides",
     "deberta": "not met beside Transformer-XL, T5 and TUPE",
 }

@@ -41,6 +41,7 @@ FAMILIES = {
     "stickbreaking": "Stick-breaking",
     "gated": "Gates",
     "path": "Products over the path",
+    "recurrent": "Recurrences",
 }
 LABELS = re.compile(r"Equations?\s+``(def-[\w-]+)``(?:\s+(and|to)\s+``(def-[\w-]+)``)?")
 
