@@ -1,7 +1,6 @@
 """Docstrings start with a head, and private words of earlier editions stay away."""
 
 import ast
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import ROOT
+from support.texts import name_of, text_of
 
 LISTED = tomllib.loads(
     Path(__file__).with_name("retired_words.toml").read_text("utf-8")
@@ -36,10 +36,6 @@ NAME_PARTS = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 AROUND = 30  # characters shown at each side of a word
 
 
-def name_of(path):
-    return path.relative_to(ROOT).as_posix()
-
-
 def headless_docstrings(source):
     """The first lines of docstrings that open with a clause or a preposition."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -47,14 +43,6 @@ def headless_docstrings(source):
         text = ast.get_docstring(node) if isinstance(node, documented) else None
         if text and HEADLESS.match(text):
             yield text.splitlines()[0]
-
-
-def text_of(path):
-    """The text of a file, or of all cells of a notebook."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != ".ipynb":
-        return text
-    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
 
 
 def retired(text):

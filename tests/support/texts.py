@@ -1,0 +1,17 @@
+"""Names and texts of the project's files, for tests of what they say."""
+
+import json
+
+from support import ROOT
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_of(path):
+    """The text of a file, or of all cells of a notebook."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return text
+    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
