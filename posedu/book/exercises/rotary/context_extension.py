@@ -561,7 +561,7 @@ Where the clamped ends are equal, the code adds 0.001 to the last; here they alw
 Fast pairs, with 32 full turns or more in training, keep their frequency; slow pairs, without a full turn, are divided by the factor; between them the ramp falls by equal steps of the index.
 The formula in the paper is linear in the number of turns instead, {ref}`another ramp with the same ends <err-rotary-yarn-ramp>`: a model that was tuned with one has other frequencies with the other, up to three times as fast for 128 features, 4096 tokens and a factor of 16.
 Rounding outwards makes the ramp a little wider, and the clamp matters for short trainings and small bases.
-{prf:ref}`The definition of the scaling methods <def-maps-box>` has both ramps.
+{prf:ref}`The definition of the ramp <def-ramps-box>` has both ramps.
 """,
 )
 
