@@ -28,28 +28,30 @@ z
 SMALL = (
     '<svg role="img" viewBox="0 0 9 9">'
     '<g style="fill:currentColor" transform="translate(1.23 2) scale(0.115 -0.115)">'
-    '{}<use href="#D-1"/><use href="#D-1" x="63.62"/></g></svg>'
+    '{0}<use href="#{1}"/><use href="#{1}" x="63.62"/></g></svg>'
 )
 LETTER = (
-    '<defs><path id="D-1" d="M2034 4250Q1547.23 4250 1301 3770z"'
+    '<defs><path id="_0" d="M2034 4250Q1547.23 4250 1301 3770z"'
     ' transform="scale(0.015625)"/></defs>'
 )
 
 
 def test_a_figure_keeps_hundredths_and_the_names_that_are_used():
-    assert compact.compact_figure(FIGURE, {}) == SMALL.format(LETTER)
+    assert compact.compact_figure(FIGURE, {}) == SMALL.format(LETTER, "_0")
 
 
 def test_a_letter_is_defined_once_on_a_page():
     page = compact.compact_page(f"{FIGURE}<p>and</p>{FIGURE}")
-    assert page == f"{SMALL.format(LETTER)}<p>and</p>{SMALL.format('')}"
+    first, second = SMALL.format(LETTER, "_0"), SMALL.format("", "_0")
+    assert page == f"{first}<p>and</p>{second}"
     assert compact.compact_page(page) == page
 
 
 def test_a_letter_of_another_outline_is_defined_anew():
     other = FIGURE.replace("2034", "2035")
     page = compact.compact_page(FIGURE + other)
-    assert page == SMALL.format(LETTER) + SMALL.format(LETTER.replace("2034", "2035"))
+    anew = LETTER.replace("2034", "2035").replace("_0", "_1")
+    assert page == SMALL.format(LETTER, "_0") + SMALL.format(anew, "_1")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,23 @@ def test_a_letter_of_another_outline_is_defined_anew():
 )
 def test_indentation_is_left_out_where_it_is_not_shown(page, left):
     assert compact.compact_page(page) == left
+
+
+def test_a_clip_path_has_a_short_name():
+    clipped = '<svg><g id="figure_1"><path clip-path="url(#p05b78f7594)"/></g>{}</svg>'
+    box = '<defs><clipPath id="{}"><rect x="1"/></clipPath></defs>'
+    small = compact.compact_figure(clipped.format(box.format("p05b78f7594")), {})
+    path = '<path clip-path="url(#_0)"/>'
+    assert small == f"<svg>{path}{box.format('_0')}</svg>"
+
+
+def test_a_signature_keeps_the_elements_that_have_a_style():
+    name, colon = '<span class="sig-name">f</span>', '<span class="p">:</span>'
+    default = '<span class="o">=</span><span class="default_value">1</span>'
+    signature = f'<dt class="sig sig-object py">{name}{{}}{default}</dt>'
+    value = f'<span class="n">x{colon}<span class="w"> </span></span>'
+    page = compact.compact_page(signature.format(value) + colon)
+    assert page == signature.format("x: ") + colon
 
 
 def test_a_preview_has_no_closed_hints_and_no_link_to_its_heading():

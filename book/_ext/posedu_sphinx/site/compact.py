@@ -1,9 +1,10 @@
 """Smaller pages that look the same: figures, indentation and the previews of links.
 
 Matplotlib writes coordinates to a millionth of a point, a name for every element, and
-in each figure the outlines of its letters again. The theme's templates indent most
-lines. A preview cannot be scrolled or clicked, so it needs no links to headings and no
-closed hints.
+in each figure the outlines of its letters again. Sphinx puts every sign of a signature
+into an element that no stylesheet mentions. The theme's templates indent most lines. A
+preview cannot be scrolled or clicked, so it needs no links to headings and no closed
+hints.
 """
 
 import json
@@ -13,8 +14,16 @@ from pathlib import Path
 FIGURE = re.compile(
     r'<svg\b(?:(?!</svg>).)*?id="(?:[\w-]+-)?figure_1".*?</svg>', re.DOTALL
 )
-DEFINED = re.compile(r'<path id="([^"]+)"[^>]*?(?:/>|></path>)')
-GROUP = re.compile(r"(<g>|<g [^>]*>|</g>)")
+DEFINED = re.compile(r'<path id="([^"]+)"([^>]*?(?:/>|></path>))')
+NAME = re.compile(r'(?<= id=")[^"]+|(?<=href="#)[^"]+|(?<=url\(#)[^)]+')
+GROUP = re.compile(r"(<g\b[^>]*>|</g>)")
+BARE_GROUP = re.compile(r"<g>")
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+SPAN = re.compile(r"(<span\b[^>]*>|</span>)")
+UNSTYLED_SPAN = re.compile(
+    r'<span class="(?:p|w|n|s|k|pre|sig-return|sig-return-icon|sig-return-typehint'
+    r'|sig-prename descclassname)">'
+)
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 COORDINATES = re.compile(r' (?:d|x|y|width|height)="[^"]*"|translate\([^)]*\)')
 LINE_END = re.compile(r"(<(pre|textarea|script|style)\b.*?</\2>)|\s*\n\s*", re.DOTALL)
@@ -31,6 +40,7 @@ def compact_page(page):
     """Return a page's HTML with compact figures and without indentation."""
     known = {}
     page = FIGURE.sub(lambda found: compact_figure(found[0], known), page)
+    page = SIGNATURE.sub(lambda m: _without(m[0], SPAN, UNSTYLED_SPAN), page)
     page = SIDEBAR.sub(lambda m: m[0].replace("reference internal", "reference"), page)
     page = WORD.sub(r"\1", page)
     return LINE_END.sub(lambda found: found[1] or "\n", page)
@@ -39,8 +49,9 @@ def compact_page(page):
 def compact_figure(svg, known):
     """Return a figure of matplotlib with hundredths of a point and fewer elements.
 
-    ``known`` maps names to the outlines of letters and markers that earlier figures of
-    the page define; what is in it is not defined again, and what is not is added.
+    ``known`` maps the outlines of letters and markers that earlier figures of the page
+    define, and matplotlib's names of other elements, to short names. An outline in it
+    is not defined again, and what is not in it is added.
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = COORDINATES.sub(lambda found: LONG_NUMBER.sub(_rounded, found[0]), svg)
@@ -51,11 +62,13 @@ def compact_figure(svg, known):
         r'(<use [^>]*) transform="translate\((\S+) (\S+)\)"', r'\1 x="\2" y="\3"', svg
     )
     svg = svg.replace(' y="0"', "")
-    svg = DEFINED.sub(lambda found: _defined_once(found, known), svg)
-    used = {*re.findall(r"#([\w.-]+)", svg), *known}
+    used = {*re.findall(r"#([\w.-]+)", svg)}
     svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
+    names = {}
+    svg = DEFINED.sub(lambda found: _defined_once(found, known, names), svg)
+    svg = NAME.sub(lambda m: names.get(m[0]) or _short_name(m[0], known), svg)
     svg = re.sub(r">\s+<", "><", svg)
-    return _without_bare_groups(svg.replace("<defs></defs>", ""))
+    return _without(svg.replace("<defs></defs>", ""), GROUP, BARE_GROUP)
 
 
 def _rounded(number):
@@ -70,23 +83,33 @@ def _path(found):
     return f' d="{commands}"'
 
 
-def _defined_once(found, known):
-    """Return a definition, or nothing if an earlier figure has the same."""
-    if known.get(found[1]) == found[0]:
-        return ""
-    known[found[1]] = found[0]
-    return found[0]
+def _defined_once(found, known, names):
+    """Return a definition, or nothing if an earlier figure has the same.
+
+    ``found`` is its match, and ``names`` gets the short name for its own.
+    """
+    is_new = found[2] not in known
+    names[found[1]] = _short_name(found[2], known)
+    return found[0] if is_new else ""
 
 
-def _without_bare_groups(svg):
-    """Return a figure without the groups that have no attribute, with their content."""
-    kept, bare = [], []
-    for part in GROUP.split(svg):
-        if part == "</g>":
-            part = "" if bare.pop() else part
-        elif part.startswith("<g"):
-            bare.append(part == "<g>")
-            part = "" if bare[-1] else part
+def _short_name(long, known):
+    return known.setdefault(long, f"_{len(known)}")
+
+
+def _without(text, tags, unneeded):
+    """Return HTML or SVG without some elements, with their content.
+
+    ``tags`` splits the text at the opening and closing tags of one kind of element,
+    ``unneeded`` matches the opening tags of the elements that are left out.
+    """
+    kept, is_left_out = [], []
+    for part in tags.split(text):
+        if part.startswith("</") and tags.fullmatch(part):
+            part = "" if is_left_out.pop() else part
+        elif tags.fullmatch(part):
+            is_left_out.append(bool(unneeded.fullmatch(part)))
+            part = "" if is_left_out[-1] else part
         kept.append(part)
     return "".join(kept)
 
