@@ -1,6 +1,7 @@
 """A chapter as PDF: without solutions and figure code, with outline, numbers, links."""
 
 import io
+import re
 import shutil
 
 import pytest
@@ -51,6 +52,13 @@ def test_the_file_has_exercises_and_no_solutions(files):
         assert "How to read this line" not in text
     assert "Solution to" not in plain and "Hint" not in plain
     assert "Solution to" in solved and "Hint" in solved
+
+
+def test_every_implementation_is_printed_and_no_title_of_a_fold(files):
+    text = words(files[0])
+    for tab_of in ("SymPy", "NumPy", "PyTorch"):
+        assert re.search(rf"{tab_of}\s+(def|class) \w", text)
+    assert "The implementations against each other, in every dtype" not in text
 
 
 def test_the_outline_has_a_line_for_each_page_and_its_sections_below(files):
