@@ -129,6 +129,9 @@ OutputNorm = Literal["head", "group", "all"]
 # GRAPE: phase of a token, gates of the slope, probes divided by their root mean square.
 GRAPEPhase = Literal["sigmoid", "softplus"]
 GRAPEGates = Literal["query", "key", "both"]
+
+# Laplacian: with or without degrees on both sides.
+LaplacianNormalization = Literal["symmetric", "none"]
 GRAPENorms = Literal["both", "key"]
 
 # Stick-breaking: who gets the weight that no key took.

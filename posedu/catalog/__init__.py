@@ -8,6 +8,7 @@ from posedu.catalog import (
     absolute,
     bias,
     gated,
+    graph,
     nope,
     path,
     recurrent,
@@ -30,7 +31,7 @@ from posedu.catalog.records import (
 
 FAMILIES = (
     *(nope, absolute, rotary, scaling, bias),
-    *(relative, stickbreaking, gated, path, recurrent),
+    *(relative, stickbreaking, gated, path, recurrent, graph),
 )
 
 CATALOG: dict[str, EncodingRecord] = {

@@ -23,6 +23,7 @@ from posedu.numpy.gated import (
     log_linear,
     selective_attention,
 )
+from posedu.numpy.graph import algebraic, embed_laplacian, embed_random_walk
 from posedu.numpy.nope import nope
 from posedu.numpy.path import (
     carope,
@@ -88,6 +89,7 @@ from posedu.numpy.stickbreaking import geometric, stick_breaking
 __all__ = [
     "Hooks",
     "Tokens",
+    "algebraic",
     "alibi",
     "attend",
     "axial",
@@ -101,8 +103,10 @@ __all__ = [
     "delta_net",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_laplacian",
     "embed_learned",
     "embed_random",
+    "embed_random_walk",
     "embed_sinusoidal",
     "enter_learned",
     "fire",

@@ -23,6 +23,7 @@ from posedu.sympy.gated import (
     log_linear,
     selective_attention,
 )
+from posedu.sympy.graph import algebraic, embed_laplacian, embed_random_walk
 from posedu.sympy.nope import nope
 from posedu.sympy.path import (
     carope,
@@ -78,6 +79,7 @@ from posedu.sympy.stickbreaking import geometric, stick_breaking
 __all__ = [
     "Hooks",
     "Tokens",
+    "algebraic",
     "alibi",
     "attend",
     "axial",
@@ -91,8 +93,10 @@ __all__ = [
     "delta_net",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_laplacian",
     "embed_learned",
     "embed_random",
+    "embed_random_walk",
     "embed_sinusoidal",
     "enter_learned",
     "fire",

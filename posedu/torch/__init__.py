@@ -16,6 +16,11 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro, LogLinear, SelectiveAttention
+from posedu.torch.graph import (
+    Algebraic,
+    Laplacian,
+    RandomWalk,
+)
 from posedu.torch.language_model import LanguageModel
 from posedu.torch.nope import NoPE
 from posedu.torch.path import (
@@ -93,6 +98,7 @@ __all__ = [
     "TAPE",
     "TUPE",
     "ALiBi",
+    "Algebraic",
     "Attention",
     "AxialRoPE",
     "BERTInput",
@@ -115,6 +121,7 @@ __all__ = [
     "KERPLEPower",
     "KVCache",
     "LanguageModel",
+    "Laplacian",
     "Learned",
     "LearnedPerLayer",
     "LieRE",
@@ -132,6 +139,7 @@ __all__ = [
     "PoPE",
     "PoSE",
     "Random",
+    "RandomWalk",
     "Randomized",
     "RecurrentLayer",
     "Rerotation",

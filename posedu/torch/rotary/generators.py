@@ -162,20 +162,29 @@ class BlockRotation(Rotation[Tensor]):
     def _table(
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> Tensor:
-        positions = in_float64(positions, device)
+        return self._rotations(in_float64(positions, device), self.generators(), dtype)
+
+    def _rotations(
+        self,
+        positions: Tensor,
+        generators: Tensor,
+        dtype: torch.dtype = torch.float64,
+    ) -> Tensor:
+        """Return :func:`rotations` in ``dtype``, one for each distinct position.
+
+        Where distinct positions are not known or few exponentials are saved, each
+        position has its own.
+        """
         rows = positions.shape[:-2]
         shared = rows and (self.heads is None or rows[-1] == 1)
         if self.block <= _CLOSED or not shared or not may_look(positions):
-            return self._exponentials(positions).to(dtype)
+            return rotations(positions, generators).to(dtype)
         distinct, place = positions.flatten(0, -2).unique(dim=0, return_inverse=True)
-        table = self._exponentials(distinct).to(dtype)
+        table = rotations(distinct, generators).to(dtype)
         table = table[..., place, :, :, :].unflatten(-4, positions.shape[:-1])
         if self.heads is not None:
             table = table.movedim(0, len(rows)).squeeze(len(rows) - 1)
         return table
-
-    def _exponentials(self, positions: Tensor) -> Tensor:
-        return rotations(positions, self.generators())
 
     def _rotate(self, x: Tensor, table: Tensor) -> Tensor:
         if self.block > 2:
