@@ -52,7 +52,7 @@ def laplacian_eigenvectors(
     of an eigenspace of several dimensions. Eigenvalue 0, whose multiplicity is the
     number of connected components, is left out: eigenvalues below 8 n² u times the
     norm of the Laplacian count as 0, for n nodes and the unit roundoff u. Where a graph
-    has fewer positive eigenvalues, the last columns are 0 and their eigenvalues NaN.
+    has fewer positive eigenvalues, the last columns and their eigenvalues are 0.
 
     ``adjacency`` and ``normalization`` are those of :func:`laplacian`.
 
@@ -70,7 +70,7 @@ def laplacian_eigenvectors(
     found = kept.stop - kept.start
     padded = np.zeros((nodes, count))
     padded[:, :found] = vectors[:, kept]
-    return np.append(eigenvalues[kept], np.full(count - found, np.nan)), padded
+    return np.append(eigenvalues[kept], np.zeros(count - found)), padded
 
 
 def eigenspaces(

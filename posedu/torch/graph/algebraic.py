@@ -20,7 +20,8 @@ class Algebraic(BlockRotation):
     step takes each branch; :func:`posedu.numpy.graph.tree_positions` makes such rows.
     Each coordinate x rotates by exp(x A), where A is the trained generator of its
     branch, and a position rotates by the product of its coordinates' rotations.
-    Equation ``def-trees-algebraic``. Exponents x A whose norm is above 2²⁹ are refused on a CPU.
+    Equation ``def-trees-algebraic``. Exponents x A whose norm is above 2²⁹ are refused
+    on a CPU.
 
     Parameters
     ----------

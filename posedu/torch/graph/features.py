@@ -11,6 +11,7 @@ from posedu._arguments import require_dimension
 from posedu.torch._tensors import (
     Positions,
     align_positions,
+    may_look,
     from_list,
     in_float64,
     require_float_dtype,
@@ -89,10 +90,9 @@ class NodeFeatures(Encoding):
 def require_adjacency(
     adjacency: Float[Tensor, "*graphs nodes nodes"],
 ) -> Float[Tensor, "*graphs nodes nodes"]:
-    """Return ``adjacency`` in float64 if it is floating and square, else raise.
+    """Return ``adjacency`` in float64 if it is that of undirected graphs, else raise.
 
-    That its entries are symmetric and at least 0 is for the caller to see to: a check
-    would make the host wait for the device.
+    Entries are looked at on a CPU alone: elsewhere the host would wait for the device.
     """
     require_floats("adjacency", adjacency)
     if adjacency.ndim < 2:
@@ -101,6 +101,11 @@ def require_adjacency(
         )
     nodes = adjacency.shape[-1]
     require_shape("adjacency", adjacency, (*adjacency.shape[:-2], nodes, nodes))
+    if may_look(adjacency):
+        if not (adjacency.isfinite() & (adjacency >= 0)).all():
+            raise ValueError("adjacency must hold finite weights of at least 0")
+        if not torch.equal(adjacency, adjacency.mT):
+            raise ValueError("adjacency must be symmetric: A = Aᵀ")
     return adjacency.to(torch.float64)
 
 

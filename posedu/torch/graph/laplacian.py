@@ -30,13 +30,14 @@ def laplacian_eigenvectors(
 
     In float64, for graphs of equally many nodes. Signs of eigenvectors and bases of
     eigenspaces are arbitrary. Each graph leaves out its own eigenvalues 0, one for each
-    connected component; where fewer than ``count`` are left, the last columns are 0 and
-    their eigenvalues NaN. See :func:`posedu.numpy.graph.laplacian_eigenvectors`.
+    connected component; where fewer than ``count`` are left, the last columns and their
+    eigenvalues are 0. See :func:`posedu.numpy.graph.laplacian_eigenvectors`.
 
     Raises
     ------
     TypeError, ValueError
-        An adjacency matrix that is not floating or not square, an unknown
+        An adjacency matrix that is not floating or not square (on a CPU also: not
+        symmetric, or with weights that are negative or not finite), an unknown
         ``normalization``, a ``count`` that is no integer or negative.
     """
     a = require_adjacency(adjacency)
@@ -52,7 +53,7 @@ def laplacian_eigenvectors(
     place = zeros + torch.arange(count, device=a.device)
     is_missing = place >= nodes
     place = place.clamp(max=nodes - 1)
-    kept = eigenvalues.gather(-1, place).masked_fill(is_missing, torch.nan)
+    kept = eigenvalues.gather(-1, place).masked_fill(is_missing, 0.0)
     columns = vectors.gather(-1, place[..., None, :].expand(*a.shape[:-1], count))
     return kept, columns.masked_fill(is_missing[..., None, :], 0.0)
 

@@ -25,8 +25,9 @@ def return_probabilities(
     Raises
     ------
     TypeError, ValueError
-        An adjacency matrix that is not floating or not square; ``steps`` that are not a
-        positive integer.
+        An adjacency matrix that is not floating or not square (on a CPU also: not
+        symmetric, or with weights that are negative or not finite); ``steps`` that are
+        not a positive integer.
     """
     a = require_adjacency(adjacency)
     m = a * inverse_degrees(a, 1.0)[..., None, :]
