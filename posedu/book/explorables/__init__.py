@@ -47,6 +47,7 @@ from posedu.book.explorables.state_tracking import state_tracking_explorable
 from posedu.book.explorables.stickbreaking import stickbreaking_explorable
 from posedu.book.explorables.tape import tape_explorable
 from posedu.book.explorables.temperature import temperature_explorable
+from posedu.book.explorables.trees_and_graphs import trees_and_graphs_explorable
 
 __all__ = [
     "Choice",
@@ -86,4 +87,5 @@ __all__ = [
     "stickbreaking_explorable",
     "tape_explorable",
     "temperature_explorable",
+    "trees_and_graphs_explorable",
 ]
