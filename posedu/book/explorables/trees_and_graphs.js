@@ -50,7 +50,9 @@ posedu.live("trees_and_graphs", ({ find, numbers }) => {
       up.add(lower);
       if (a === lower) a = (a - 1) >> 1; else b = (b - 1) >> 1;
     }
-    edges.forEach((edge, n) => edge.setAttribute("stroke-width", up.has(n + 1) ? 4 : 1.2));
+    edges.forEach((edge, n) => {
+      edge.style.strokeWidth = up.has(n + 1) ? 4 : 1.2;
+    });
     marks.forEach((mark, n) => mark.setAttribute(
       "fill", n === key ? orange : n === query ? blue : "none"));
     cells.forEach((cell, n) => {
@@ -67,8 +69,8 @@ posedu.live("trees_and_graphs", ({ find, numbers }) => {
     let summary = `From ${named(x)} to ${named(y)}: up ${x.length - common}, down ` +
       `${y.length - common}. `;
     if (moved) summary += `The new root changes the rotation by ${change.toFixed(2)}.`;
-    else if (cancels) summary += `The common part, ${common} steps, cancels.`;
-    else summary += `The common part, ${common} steps, does not cancel in general.`;
+    else if (cancels) summary += `Common steps, which cancel: ${common}.`;
+    else summary += `Common steps, which need not cancel: ${common}.`;
     return { query: named(x), key: named(y), summary };
   };
 });

@@ -17,7 +17,7 @@ from posedu.numpy.rotary import skew
 Array = np.ndarray
 
 NODES = 15  # of three levels below the root; node n has children 2n + 1 and 2n + 2
-QUERY, KEY = 9, 4  # drawn where scripts do not run
+QUERY, KEY = 9, 3  # drawn where scripts do not run
 ANGLE = float(np.arccos(3 / 5))  # no product of such turns about two axes is trivial
 AXES = {"free": ((0, 1), (1, 2)), "planes": ((0, 1), (0, 1))}  # rotated planes
 TURNS = {"free": (ANGLE, ANGLE), "planes": (ANGLE, 2 * ANGLE)}
@@ -92,7 +92,7 @@ def _summary() -> str:
         common += 1
     return (
         f"From {_named(QUERY)} to {_named(KEY)}: up {len(x) - common}, down "
-        f"{len(y) - common}. The common part, {common} steps, cancels."
+        f"{len(y) - common}. Common steps, which cancel: {common}."
     )
 
 
@@ -109,7 +109,7 @@ def _number(value: float) -> str:
 
 
 def _picture(relative: Float[Array, "3 3"]) -> str:
-    on_the_way = {QUERY}  # the only edge between QUERY and KEY, its parent
+    on_the_way = {QUERY, 4, KEY}  # the edges above these nodes
     edges, nodes = [], []
     for n in range(NODES):
         x, y = place(n)
@@ -118,7 +118,7 @@ def _picture(relative: Float[Array, "3 3"]) -> str:
             wide = 4 if n in on_the_way else 1.2
             edges.append(
                 f'<path d="M{above[0]:g},{above[1]:g}L{x:g},{y:g}"'
-                f' stroke-width="{wide}"/>'
+                f' style="stroke-width:{wide}"/>'
             )
         role = {QUERY: INKS[0], KEY: INKS[1]}.get(n, "none")
         nodes.append(
