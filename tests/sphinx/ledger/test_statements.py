@@ -55,6 +55,10 @@ NOT_MET = {
     ),
     "geometric": "met beside stick-breaking alone, as its variant on both sides",
     "deberta": "not met beside Transformer-XL, T5 and TUPE",
+    "algebraic": "younger than what is met",
+    **dict.fromkeys(
+        ("laplacian", "random-walk"), "met among encodings of graphs, not of sequences"
+    ),
 }
 
 

@@ -42,6 +42,7 @@ FAMILIES = {
     "gated": "Gates",
     "path": "Products over the path",
     "recurrent": "Recurrences",
+    "graph": "Trees and graphs",
 }
 LABELS = re.compile(r"Equations?\s+``(def-[\w-]+)``(?:\s+(and|to)\s+``(def-[\w-]+)``)?")
 
