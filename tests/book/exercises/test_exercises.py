@@ -24,6 +24,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell
+from scipy.linalg import logm
 
 from posedu.book import exercises, explorables
 from posedu.book.exercises import checker, collect, learner, records, values
@@ -34,6 +35,7 @@ from posedu.numpy import (
     attention,
     bias,
     gated,
+    graph,
     nope,
     path,
     relative,
@@ -478,6 +480,14 @@ def _decoding_step(q, k, step, keys, angle):
     return keys @ query[0], keys, angle + step
 
 
+def _path_product(steps, rotations):
+    """By the generators, logarithms of the rotations."""
+    generators = np.stack([logm(r).real for r in rotations])
+    at = graph.tree_positions([steps], branches=len(rotations), depth=8)
+    skew = (generators - generators.mT)[:, None] / 2
+    return graph.path_rotations(at, skew)[0, 0]
+
+
 def _reflected_keys(q, k, w, beta, keys):
     """Earlier keys and the new one, of which only the last token's matrix acts."""
     every = torch.cat((keys, k[None])).numpy()
@@ -648,6 +658,9 @@ POSEDU = {
     "rotation-and-decay-8": lambda q, k, log_gates, start: path.gated_products(
         q.numpy()[None], k.numpy()[None], log_gates.double().numpy()[None]
     )[0, start:, :start],
+    "trees-and-graphs-2": _path_product,
+    "trees-and-graphs-4": lambda a: graph.laplacian(a, normalization="symmetric"),
+    "trees-and-graphs-8": graph.return_probabilities,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

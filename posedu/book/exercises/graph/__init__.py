@@ -1,0 +1,1 @@
+"""Exercises on encodings of trees and graphs."""
