@@ -11,9 +11,9 @@ from posedu._arguments import require_dimension
 from posedu.torch._tensors import (
     Positions,
     align_positions,
-    may_look,
     from_list,
     in_float64,
+    may_look,
     require_float_dtype,
     require_floats,
     require_positions,
