@@ -1,6 +1,6 @@
 """Catalog records of additive relative biases: T5, ALiBi, KERPLE, FIRE and others."""
 
-from posedu.catalog.records import EncodingRecord, SpecialCase, variant
+from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
     EncodingRecord(
@@ -106,6 +106,41 @@ ENCODINGS = (
             SpecialCase(
                 "alibi", "r₂ = 1, r₁ = m, under a causal mask", "eq-kerple-alibi"
             ),
+        ),
+        sizes=("heads",),
+        unit=1,
+    ),
+    EncodingRecord(
+        name="bam",
+        title="BAM",
+        paper="bianchessi2025",
+        arxiv="2505.22842",
+        kind="hooks",
+        hooks=("rotate", "bias"),
+        file="bias.bam",
+        module="BAM",
+        chapter="distance-biases",
+        treated="def-bam",
+        lab="distance-biases",
+        variants=(
+            variant(),
+            variant(module={"shifted": True, "scaled_softmax": True}, parameters="4*h"),
+        ),
+        parameters="2*h",
+        cost="O(L) a head and layer for the numbers, O(L²) to add them",
+        relative="exactly; with scaled softmax products grow with the query",
+        bounded="no for a positive exponent: the bias falls without end",
+        special_cases=(
+            SpecialCase(
+                "alibi", "β = 1, μ = 0 and α = m, under a causal mask", "eq-bam-alibi"
+            ),
+            SpecialCase(
+                "kerple-power",
+                "μ = 0, 0 < β ≤ 2 and ε goes to 0",
+                "eq-bam-kerple",
+                kind="limit",
+            ),
+            SpecialCase(ATTENTION, "β = 0", "eq-bam-nope"),
         ),
         sizes=("heads",),
         unit=1,

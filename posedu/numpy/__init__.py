@@ -15,7 +15,16 @@ from posedu.numpy.absolute.pose import pose
 from posedu.numpy.absolute.randomized import randomized
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Hooks, Tokens, attend
-from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
+from posedu.numpy.bias import (
+    alibi,
+    bam,
+    dape,
+    fire,
+    kerple_log,
+    kerple_power,
+    sandwich,
+    t5,
+)
 from posedu.numpy.gated import (
     cope,
     fox,
@@ -93,6 +102,7 @@ __all__ = [
     "alibi",
     "attend",
     "axial",
+    "bam",
     "cape",
     "carope",
     "comrope_ap",

@@ -15,7 +15,16 @@ from posedu.sympy.absolute.pose import pose
 from posedu.sympy.absolute.randomized import randomized
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Hooks, Tokens, attend
-from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
+from posedu.sympy.bias import (
+    alibi,
+    bam,
+    dape,
+    fire,
+    kerple_log,
+    kerple_power,
+    sandwich,
+    t5,
+)
 from posedu.sympy.gated import (
     cope,
     fox,
@@ -83,6 +92,7 @@ __all__ = [
     "alibi",
     "attend",
     "axial",
+    "bam",
     "cape",
     "carope",
     "comrope_ap",

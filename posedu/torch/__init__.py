@@ -13,7 +13,16 @@ from posedu.torch.absolute.pose import PoSE
 from posedu.torch.absolute.randomized import Randomized
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
-from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
+from posedu.torch.bias import (
+    BAM,
+    DAPE,
+    FIRE,
+    T5,
+    ALiBi,
+    KERPLELog,
+    KERPLEPower,
+    Sandwich,
+)
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro, LogLinear, SelectiveAttention
 from posedu.torch.graph import (
@@ -82,6 +91,7 @@ from posedu.torch.stickbreaking import Geometric, StickBreaking
 from posedu.torch.transformer import Transformer
 
 __all__ = [
+    "BAM",
     "CAPE",
     "DAPE",
     "FIRE",

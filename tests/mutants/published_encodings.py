@@ -413,6 +413,21 @@ def kerple_inside_the_root(t, r1, r2, d):
     return -r1 * np.log(1 + r2 * np.abs(t)) / np.sqrt(d)
 
 
+def bam_of_the_readme(i, j, alpha, beta, mu):
+    """BAM's README: i − j in its formula, where its code has j − i."""
+    return -alpha * (np.abs((i - j) - mu) + 1e-5) ** beta
+
+
+def bam_start_of_the_readme(heads):
+    """The factors of BAM's README: e to the slopes, since no logarithm is taken."""
+    return np.exp(2.0 ** (-8 * np.arange(1, heads + 1) / heads))
+
+
+def bam_with_alpha_inside(t, alpha, beta):
+    """BAM's code of May 2025 (commit 5a6579d): the factor inside the power."""
+    return -((alpha * np.abs(t) + 1e-5) ** beta)
+
+
 def sandwich_without_cosines(t, width=128):
     """A copy of Sandwich that sums the angles: a line, as ALiBi."""
     k = np.arange(1, width // 2 + 1)

@@ -1,6 +1,7 @@
 """Additive relative biases in NumPy (reference), one module for each encoding."""
 
 from posedu.numpy.bias.alibi import alibi, alibi_slopes
+from posedu.numpy.bias.bam import bam, bam_bias
 from posedu.numpy.bias.dape import dape
 from posedu.numpy.bias.fire import fire, fire_inputs
 from posedu.numpy.bias.kerple import (
@@ -15,6 +16,8 @@ from posedu.numpy.bias.t5 import t5, t5_buckets
 __all__ = [
     "alibi",
     "alibi_slopes",
+    "bam",
+    "bam_bias",
     "dape",
     "fire",
     "fire_inputs",

@@ -4,16 +4,17 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import KERPLEScaling, require_choice
-from posedu.numpy._arrays import (
-    Positions,
-    as_array,
-    require_floats,
-    require_positions,
-)
+from posedu.numpy._arrays import Positions, require_positions
 from posedu.numpy.attention import Hooks, Tokens, require_bias
+from posedu.numpy.bias.per_head import (
+    PerHead,
+    exp,
+    per_head,
+    positive,
+    require_same_heads,
+)
 
 Array = np.ndarray
-PerHead = Float[Array, "heads"]
 
 
 def kerple_log_bias(
@@ -46,7 +47,7 @@ def kerple_log_bias(
         Offsets not finite, parameters outside their ranges.
     """
     t = np.abs(require_positions(offsets, "offsets"))
-    r1, r2 = _positive("r1", r1, t), _positive("r2", r2, t)
+    r1, r2 = positive("r1", r1, t), positive("r2", r2, t)
     return np.asarray(-r1 * np.log1p(r2 * t ** _exponent("r3", r3, t)))
 
 
@@ -59,25 +60,7 @@ def kerple_power_bias(
     Offsets, the array returned and errors are those of :func:`kerple_log_bias`.
     """
     t = np.abs(require_positions(offsets, "offsets"))
-    return np.asarray(-_positive("r1", r1, t) * t ** _exponent("r2", r2, t))
-
-
-def _positive(name: str, value: PerHead | float, t: Array) -> Array:
-    """Return ``value``, shaped to broadcast with distances ``t``, if it is positive.
-
-    ``value`` is one number, or ``[heads]``, which gets an axis of size 1 for each axis
-    of ``t``. Other values raise a ``ValueError``, in which ``name`` names them.
-    """
-    value = as_array(name, value)
-    if value.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be real numbers, got dtype {value.dtype}")
-    value = value.astype(np.float64)
-    if value.ndim > 1 or not (np.isfinite(value) & (value > 0)).all():
-        raise ValueError(
-            f"{name} must be positive and finite, one number or one for each head, "
-            f"got {value}"
-        )
-    return value.reshape(*value.shape, *[1] * t.ndim) if value.ndim else value
+    return np.asarray(-positive("r1", r1, t) * t ** _exponent("r2", r2, t))
 
 
 def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
@@ -86,7 +69,7 @@ def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
     ``value`` is one number, or ``[heads]``, which gets an axis of size 1 for each axis
     of the distances ``t``. ``name`` is the argument's name in error messages.
     """
-    exponent = _positive(name, value, t)
+    exponent = positive(name, value, t)
     if (exponent > 2).any():
         raise ValueError(f"{name} must be at most 2, got {value}")
     return exponent
@@ -126,8 +109,8 @@ def kerple_log(
         Parameters that hold no floats or are not one for each head, unknown
         ``scaling``.
     """
-    _require_same_heads(log_r1=log_r1, log_r2=log_r2, logit_r3=logit_r3)
-    r1, r2 = _exp("log_r1", log_r1), _exp("log_r2", log_r2)
+    require_same_heads(log_r1=log_r1, log_r2=log_r2, logit_r3=logit_r3)
+    r1, r2 = exp("log_r1", log_r1), exp("log_r2", log_r2)
     r3 = 1.0 if logit_r3 is None else _exponents("logit_r3", logit_r3)
     require_choice("scaling", scaling, KERPLEScaling)
 
@@ -170,10 +153,10 @@ def kerple_power(
     TypeError, ValueError
         As :func:`kerple_log`; one of ``log_r3`` and ``logit_r4`` without the other.
     """
-    _require_same_heads(
+    require_same_heads(
         log_r1=log_r1, logit_r2=logit_r2, log_r3=log_r3, logit_r4=logit_r4
     )
-    r1, r2 = _exp("log_r1", log_r1), _exponents("logit_r2", logit_r2)
+    r1, r2 = exp("log_r1", log_r1), _exponents("logit_r2", logit_r2)
     require_choice("scaling", scaling, KERPLEScaling)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
@@ -184,7 +167,7 @@ def kerple_power(
         return Hooks(bias=bias)
     if log_r3 is None or logit_r4 is None:
         raise ValueError("a weight needs both log_r3 and logit_r4")
-    r3, r4 = _exp("log_r3", log_r3), _exponents("logit_r4", logit_r4)
+    r3, r4 = exp("log_r3", log_r3), _exponents("logit_r4", logit_r4)
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         weight = np.exp(kerple_power_bias(tokens.distances, r1=r3, r2=r4))
@@ -194,25 +177,5 @@ def kerple_power(
     return Hooks(logits=logits)
 
 
-def _require_same_heads(**parameters: PerHead | None) -> None:
-    """Raise unless all parameters that are given have one number for each head."""
-    given = {n: _per_head(n, p) for n, p in parameters.items() if p is not None}
-    if len({len(p) for p in given.values()}) > 1:
-        shapes = " and ".join(f"{n} {list(p.shape)}" for n, p in given.items())
-        raise ValueError(f"parameters must have one number for each head, got {shapes}")
-
-
-def _exp(name: str, logarithms: PerHead) -> PerHead:
-    with np.errstate(over="ignore"):  # infinite results are refused later
-        return np.exp(_per_head(name, logarithms))
-
-
 def _exponents(name: str, logits: PerHead) -> PerHead:
-    return 2 / (1 + _exp(name, -_per_head(name, logits)))
-
-
-def _per_head(name: str, value: PerHead) -> PerHead:
-    value = require_floats(name, value)
-    if value.ndim != 1:
-        raise ValueError(f"{name} must be [heads], got shape {list(value.shape)}")
-    return value
+    return 2 / (1 + exp(name, -per_head(name, logits)))
