@@ -116,15 +116,19 @@ ENCODINGS = (
         paper="bianchessi2025",
         arxiv="2505.22842",
         kind="hooks",
-        hooks=("rotate", "bias"),
+        hooks=("bias",),
         file="bias.bam",
         module="BAM",
         chapter="distance-biases",
         treated="def-bam",
         lab="distance-biases",
         variants=(
-            variant(),
-            variant(module={"shifted": True, "scaled_softmax": True}, parameters="4*h"),
+            variant(heads=4),  # a head with β below 0 has slopes near 0
+            variant(
+                heads=4,
+                module={"shifted": True, "scaled_softmax": True},
+                parameters="4*h",
+            ),
         ),
         parameters="2*h",
         cost="O(L) a head and layer for the numbers, O(L²) to add them",

@@ -44,20 +44,26 @@ def bam_bias(
 
     Returns
     -------
-    float64 array ``[*shape]``, or ``[heads, *shape]``; −∞ where it overflows. Equation
-    ``def-bam``.
+    float64 array ``[*shape]``, or ``[heads, *shape]``. Equation ``def-bam``.
 
     Raises
     ------
     TypeError, ValueError
-        Offsets not finite, parameters not finite or outside their ranges.
+        Offsets not finite, parameters not finite or outside their ranges, a bias that
+        overflows float64.
     """
     t = require_positions(offsets, "offsets")
     alpha, beta = positive("alpha", alpha, t), finite("beta", beta, t)
     z = t + finite("mu", mu, t)
     size = np.maximum(z, -z)  # abs(z), written so that the cross-check sees its kink
     with np.errstate(over="ignore"):
-        return np.asarray(-alpha * (size + EPSILON) ** beta)
+        bias = np.asarray(-alpha * (size + EPSILON) ** beta)
+    if not np.isfinite(bias).all():
+        raise ValueError(
+            "a bias −alpha · (abs(offset + mu) + 1e-5)^beta overflows float64; give "
+            f"a beta nearer to 0 or nearer offsets, got beta {np.squeeze(beta)}"
+        )
+    return bias
 
 
 def bam(
@@ -97,7 +103,7 @@ def bam(
         log_alpha=log_alpha, beta=beta, theta_mu=theta_mu, log_n_slope=log_n_slope
     )
     alpha = exp("log_alpha", log_alpha)
-    theta = np.zeros(1) if theta_mu is None else per_head("theta_mu", theta_mu)
+    theta = np.zeros(len(alpha)) if theta_mu is None else per_head("theta_mu", theta_mu)
     mu = exp("theta_mu", theta) - exp("theta_mu", -theta)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:

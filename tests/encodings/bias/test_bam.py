@@ -198,7 +198,7 @@ def test_far_distances_keep_their_last_digit():
 
 
 def test_what_was_published_differs():
-    """Of the formula in the README μ has the other sign; its listing takes no log."""
+    """The README's formula has the other sign of μ, and its listing takes no log."""
     i, j = np.arange(6.0)[:, None], np.arange(6.0)
     right = reference.bam_bias(i - j, alpha=0.5, beta=1.0, mu=-2.0)
     assert right[5].argmax() == 3  # two tokens back
@@ -244,6 +244,11 @@ BAD = [
         lambda: reference.bam_bias([1.0], alpha=1.0, beta=np.inf),
         ValueError,
         "beta must be finite",
+    ),
+    (
+        lambda: reference.bam_bias([1, 2**40], alpha=1.0, beta=30.0),
+        ValueError,
+        "overflows float64; .*, got beta 30.0",
     ),
     (
         lambda: reference.bam(log_alpha=HEAD, beta=np.zeros(3)),
