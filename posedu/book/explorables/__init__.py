@@ -7,6 +7,7 @@ implementation. Each figure is one self-contained HTML fragment.
 """
 
 from posedu.book.explorables.axial import axial_explorable
+from posedu.book.explorables.bam import bam_explorable
 from posedu.book.explorables.cape import cape_explorable
 from posedu.book.explorables.comrope import comrope_explorable
 from posedu.book.explorables.context_extension import context_extension_explorable
@@ -56,6 +57,7 @@ __all__ = [
     "Slider",
     "Switch",
     "axial_explorable",
+    "bam_explorable",
     "cape_explorable",
     "commuting_generators_explorable",
     "comrope_explorable",

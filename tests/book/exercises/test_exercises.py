@@ -342,6 +342,17 @@ def _kerple(q, k, r1, r2, scaling):
     return attention.steps(q, k, k, hooks).logits
 
 
+def _bam(q, k, alpha, beta, mu, slope):
+    q, k, alpha, beta, mu, slope = (t.numpy() for t in (q, k, alpha, beta, mu, slope))
+    hooks = bias.bam(
+        log_alpha=np.log(alpha),
+        beta=beta,
+        theta_mu=np.arcsinh(mu / 2),
+        log_n_slope=slope,
+    )
+    return attention.steps(q, k, k, hooks).logits
+
+
 def _fire(tokens, c, threshold):
     i = np.arange(tokens)[:, None]
     return bias.fire_inputs(
@@ -600,6 +611,8 @@ POSEDU = {
     "distance-biases-5": lambda row: toeplitz(torch.tensor(row), (len(row) + 1) // 2),
     "distance-biases-6": _sandwich,
     "distance-biases-7": _kerple,
+    "distance-biases-10": lambda b: attention.softmax(b, np.tri(len(b), dtype=bool)),
+    "distance-biases-11": _bam,
     "disentangled-attention-3": lambda t: skew(torch.tensor(t), t.shape[1]).tril(
         t.shape[1] - len(t)
     ),

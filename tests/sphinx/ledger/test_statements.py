@@ -25,6 +25,7 @@ KEYS = {"id", "says", "verdict", "label", "test"}
 MORE = {"record", "instead", "quoted", "adopters", "year", "authors"}
 NOT_MET = {
     "kerple-power": "of KERPLE only the logarithm is met",
+    "bam": "younger than what is met",
     "mixed": "of its paper only the axial form is met",
     "fourier-learned": "Fourier features are met with fixed frequencies only",
     "fope-offset": "FoPE is met by name, without a formula of either form",

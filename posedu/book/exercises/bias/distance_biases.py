@@ -1,4 +1,4 @@
-"""Exercises on distance biases: T5, ALiBi, KERPLE, Sandwich."""
+"""Exercises on distance biases: T5, ALiBi, KERPLE, Sandwich, BAM, priors."""
 
 import numpy as np
 import sympy as sp
@@ -1351,6 +1351,409 @@ A test of a rule with two cases needs an input of each: a number of heads that i
 )
 
 
+# distance-biases-10: the prior of a bias
+
+
+def prior(bias):
+    """Prior of each query over its keys, ``[queries, keys]``, from the bias alone.
+
+    ``bias`` is ``[tokens, tokens]``, query by key. A query sees no later key. The rows
+    of the array returned sum to 1; it is 0 above the diagonal.
+    """
+    later = ~np.tri(len(bias), dtype=bool)
+    seen = np.where(later, -np.inf, bias)
+    weights = np.exp(seen - seen.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _prior(bias, seen=None, axis=1):
+    """The softmax of ``bias`` along an axis, over the keys that ``seen`` allows."""
+    seen = np.tri(len(bias), dtype=bool) if seen is None else seen
+    held = np.where(seen, bias, -np.inf)
+    weights = np.exp(held - held.max(axis=axis, keepdims=True))
+    return weights / weights.sum(axis=axis, keepdims=True)
+
+
+_APART = np.subtract.outer(np.arange(6.0), np.arange(6.0))
+
+PRIOR = Exercise(
+    name="distance-biases-10",
+    title="The prior of a bias",
+    kind="NumPy",
+    minutes=8,
+    lines=5,
+    statement=r"""
+A softmax of products plus a bias is Bayes' rule, whose prior is made of the bias alone.
+Return it for every query of a causal layer.
+Which numbers may be added to the bias without a change of the prior?
+Biases may be as large as 10⁵ in size, as BAM's are at a negative exponent.
+""",
+    hint=r"""
+It is the softmax of the bias over the keys that the query sees.
+Take the largest bias *of these keys* away first: what does the exponential of the others do then?
+""",
+    cases=(
+        (np.array([[0.0, 1.0], [2.0, 1.0]]),),
+        (-np.abs(_APART) / 2,),
+        (draw(1, 5, 5, seed=10)[0],),
+        (1000.0 + draw(1, 4, 4, seed=11)[0],),
+        (np.array([[-1e5, 3.0], [-1.0, -1e5]]),),
+        (np.array([[-1000.0, 1000.0], [-1000.0, -1001.0]]),),
+        (np.zeros((1, 1)),),
+    ),
+    solution=prior,
+    misconceptions=(
+        Misconception(
+            "Later keys seen",
+            "A query of a causal layer sees no later key, so its prior there is 0.",
+            lambda bias: _prior(bias, np.ones(bias.shape, dtype=bool)),
+        ),
+        Misconception(
+            "A query's own key left out",
+            "A query sees its own key.",
+            lambda bias: (
+                lambda rest: rest / np.where(rest.sum(1) > 0, rest.sum(1), 1.0)[:, None]
+            )(np.tril(_prior(bias), -1)),
+        ),
+        Misconception(
+            "Normalized over the queries",
+            "A prior is of one query over its keys: rows sum to 1.",
+            lambda bias: _prior(bias, axis=0),
+        ),
+        Misconception(
+            "Normalized over all pairs",
+            "Each query has a prior of its own, which sums to 1.",
+            lambda bias: (lambda e: e / e.sum())(
+                np.tril(np.exp(np.minimum(bias, 700.0)))
+            ),
+        ),
+        Misconception(
+            "Hidden keys in the denominator",
+            "The later keys get 0, and the others must sum to 1 without them.",
+            lambda bias: np.tril(_prior(bias, np.ones(bias.shape, dtype=bool))),
+        ),
+        Misconception(
+            "Not normalized",
+            "A prior sums to 1.",
+            lambda bias: np.tril(np.exp(np.minimum(bias, 700.0))),
+        ),
+        Misconception(
+            "The bias for its exponential",
+            "The bias is the logarithm of the prior, not the prior.",
+            lambda bias: (
+                lambda row: row / np.where(row.sum(1) == 0, 1.0, row.sum(1))[:, None]
+            )(np.tril(bias)),
+        ),
+        Misconception(
+            "Exponential of the bias itself",
+            "e¹⁰⁰⁰ overflows. Only differences of biases matter: take the largest of "
+            "the row away first.",
+            lambda bias: (lambda e: e / e.sum(axis=1, keepdims=True))(
+                np.tril(np.exp(bias))
+            ),
+        ),
+        Misconception(
+            "Largest bias of a hidden key taken away",
+            "A hidden key may have a far larger bias than all that are seen; then all "
+            "their exponentials are 0. Take the largest bias *that the query sees*.",
+            lambda bias: (lambda e: e / e.sum(axis=1, keepdims=True))(
+                np.tril(np.exp(bias - bias.max(axis=1, keepdims=True)))
+            ),
+        ),
+        Misconception(
+            "Sign of the bias lost",
+            "A key with a larger bias has a larger prior.",
+            lambda bias: _prior(-bias),
+        ),
+        Misconception(
+            "Logarithm of the prior",
+            "The prior is asked for, not its logarithm.",
+            lambda bias: np.log(np.maximum(_prior(bias), 1e-300)),
+        ),
+    ),
+    properties=(
+        Property(
+            "A number added to all biases of a query changes nothing",
+            lambda answer, bias: np.allclose(
+                answer(bias + np.arange(float(len(bias)))[:, None]), answer(bias)
+            ),
+        ),
+    ),
+    explanation=r"""
+Any number of the *query* may be added: it multiplies numerator and denominator of a row alike.
+So the largest bias that a query sees may be taken away, after which no exponential overflows and one of them is 1.
+{prf:ref}`The theorem on the posterior <thm-prior-posterior>` says that nothing else may be added: two biases with one prior differ by a number of the query.
+""",
+)
+
+
+# distance-biases-11: BAM with scalable softmax
+
+
+def bam(q, k, alpha, beta, mu, slope):
+    """Logits of BAM with scalable softmax, ``[heads, queries, keys]``.
+
+    ``q`` and ``k`` are ``[heads, tokens, d]`` at positions 0, 1, …; ``alpha``,
+    ``beta``, ``mu`` and ``slope`` are ``[heads]``.
+    """
+    at = torch.arange(q.shape[1], dtype=q.dtype)
+    ahead = at[None, :] - at[:, None]  # j − i
+    alpha, beta, mu, slope = (p[:, None, None] for p in (alpha, beta, mu, slope))
+    bias = -alpha * ((ahead - mu).abs() + 1e-5) ** beta
+    temperature = slope * torch.log(at + 1)[:, None]
+    return temperature * (q @ k.mT) / q.shape[2] ** 0.5 + bias
+
+
+def _bam(
+    q,
+    k,
+    alpha,
+    beta,
+    mu,
+    slope,
+    *,
+    bias=lambda z, a, b: -a * (z.abs() + 1e-5) ** b,
+    n=lambda at: torch.log(at + 1),
+):
+    """BAM's logits with another bias or temperature."""
+    at = torch.arange(q.shape[1], dtype=q.dtype)
+    a, b, m, s = (p[:, None, None] for p in (alpha, beta, mu, slope))
+    products = (q @ k.mT) / q.shape[2] ** 0.5
+    return s * n(at)[:, None] * products + bias(at - at[:, None] - m, a, b)
+
+
+def _bam_case(heads, tokens, d, seed, beta, mu):
+    q, k = (torch.tensor(draw(heads, tokens, d, seed=seed + n)) for n in range(2))
+    spread = torch.linspace(0.5, 1.5, heads, dtype=q.dtype)
+    given = (torch.tensor(x, dtype=q.dtype) for x in (beta, mu))
+    return (q, k, spread / 2, *given, 1.25 * spread)
+
+
+BAM = Exercise(
+    name="distance-biases-11",
+    title="BAM with scalable softmax",
+    kind="PyTorch",
+    minutes=15,
+    lines=6,
+    statement=r"""
+For every pair of query $i$ and key $j$ return the logit
+$\sigma \log(i + 1)\, q_i^\top k_j / \sqrt d - \alpha\, (|j - i - \mu| + \varepsilon)^\beta$
+with $\varepsilon = 10^{-5}$; $\sigma$ is `slope`.
+Each head has its own numbers, and all keys have a logit: the mask is applied elsewhere.
+What does the bias of a head with $\beta < 0$ say of the token itself if $\mu = 0$?
+""",
+    hint=r"""
+$j - i$ is a matrix with one row for each query; $\log(i + 1)$ is a column.
+Numbers of a head need two more axes behind.
+""",
+    cases=(
+        _bam_case(1, 2, 1, 0, [1.0], [0.0]),
+        _bam_case(2, 3, 2, 1, [2.0, 0.5], [0.0, -1.0]),
+        _bam_case(2, 5, 4, 2, [-1.0, 1.0], [0.0, 2.5]),
+        _bam_case(3, 6, 4, 3, [0.0, 3.0, -0.5], [-2.0, 0.5, 1.0]),
+    ),
+    solution=bam,
+    misconceptions=(
+        Misconception(
+            "Center on the other side",
+            "The code has j − i − μ. With i − j − μ a center in the past becomes one "
+            "in the future.",
+            lambda *case: _bam(*case[:4], -case[4], case[5]),
+        ),
+        Misconception(
+            "Bias multiplied as well",
+            "Only the products are multiplied by σ log(i + 1): the prior stays.",
+            lambda q, k, a, b, m, s: (
+                s[:, None, None]
+                * torch.log(torch.arange(q.shape[1], dtype=q.dtype) + 1)[:, None]
+                * _bam(q, k, a, b, m, s, n=torch.ones_like)
+            ),
+        ),
+        Misconception(
+            "Products not multiplied",
+            "Scalable softmax multiplies the products by σ log(i + 1).",
+            lambda q, k, a, b, m, s: _bam(
+                q, k, a, b, m, torch.ones_like(s), n=torch.ones_like
+            ),
+        ),
+        Misconception(
+            "Multiplied by the key's position",
+            "The temperature is the query's: a number of the row.",
+            lambda q, k, a, b, m, s: (
+                s[:, None, None]
+                * torch.log(torch.arange(q.shape[1], dtype=q.dtype) + 1)
+                * (q @ k.mT)
+                / q.shape[2] ** 0.5
+                + _bam(0 * q, k, a, b, m, s)
+            ),
+        ),
+        Misconception(
+            "Positions counted from 0 in the logarithm",
+            "Query i sees i + 1 keys; log 0 is −∞.",
+            lambda *case: _bam(*case, n=lambda at: torch.log(at)),
+        ),
+        Misconception(
+            "Number of all tokens for that of the keys",
+            "Each query has its own factor, by the keys that it sees.",
+            lambda *case: _bam(
+                *case, n=lambda at: torch.log(torch.full_like(at, len(at)))
+            ),
+        ),
+        Misconception(
+            "σ left out",
+            "σ is trained, one for each head.",
+            lambda q, k, a, b, m, s: _bam(q, k, a, b, m, torch.ones_like(s)),
+        ),
+        Misconception(
+            "ε outside the power",
+            "ε is inside: it keeps the power finite where |j − i − μ| is 0.",
+            lambda *case: _bam(*case, bias=lambda z, a, b: -a * (z.abs() ** b + 1e-5)),
+        ),
+        Misconception(
+            "No ε",
+            "Without ε a negative exponent divides by 0 at the center.",
+            lambda *case: _bam(*case, bias=lambda z, a, b: -a * z.abs() ** b),
+        ),
+        Misconception(
+            "α inside the power",
+            "α multiplies the power. Inside, it would be α^β.",
+            lambda *case: _bam(
+                *case, bias=lambda z, a, b: -((a * z.abs() + 1e-5) ** b)
+            ),
+        ),
+        Misconception(
+            "Bias added, not subtracted",
+            "A minus stands before α: with β > 0 far keys lose weight.",
+            lambda *case: _bam(*case, bias=lambda z, a, b: a * (z.abs() + 1e-5) ** b),
+        ),
+        Misconception(
+            "No absolute value",
+            "A power of a negative number is not a number for most exponents; the "
+            "distance from the center counts.",
+            lambda *case: _bam(*case, bias=lambda z, a, b: -a * (z + 1e-5) ** b),
+        ),
+        Misconception(
+            "ALiBi's line",
+            "Your bias is BAM's at β = 1.",
+            lambda *case: _bam(*case, bias=lambda z, a, b: -a * (z.abs() + 1e-5)),
+        ),
+        Misconception(
+            "Size of the exponent",
+            "β may be negative; then the bias is lowest at the center.",
+            lambda *case: _bam(
+                *case, bias=lambda z, a, b: -a * (z.abs() + 1e-5) ** b.abs()
+            ),
+        ),
+        Misconception(
+            "Products not divided",
+            "Divide the products by √d.",
+            lambda q, k, *rest: _bam(q * q.shape[2] ** 0.5, k, *rest),
+        ),
+        Misconception(
+            "Products divided by d",
+            "The products are divided by the root of d.",
+            lambda q, k, *rest: _bam(q / q.shape[2] ** 0.5, k, *rest),
+        ),
+        Misconception(
+            "Queries and keys exchanged",
+            "Row i is query i.",
+            lambda q, k, *rest: _bam(k, q, *rest),
+        ),
+        Misconception(
+            "Later keys hidden",
+            "The mask is applied elsewhere. Here all pairs have a logit.",
+            lambda q, *rest: _bam(q, *rest).masked_fill(
+                torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).triu(1), -torch.inf
+            ),
+        ),
+        Misconception(
+            "Softmax applied",
+            "The logits are asked for, not the weights.",
+            lambda *case: bam(*case).softmax(-1),
+        ),
+    ),
+    properties=(
+        Property(
+            "The first query's row is the bias alone",
+            lambda answer, q, k, *rest: bool(
+                torch.allclose(answer(q, k, *rest)[:, 0], answer(0 * q, k, *rest)[:, 0])
+            ),
+        ),
+    ),
+    explanation=r"""
+With $\beta < 0$ and $\mu = 0$ the token itself has the lowest bias of all, $-\alpha\, \varepsilon^\beta$: for $\beta = -1$ that is $-100{,}000\, \alpha$.
+Far keys have a bias near 0, so the head looks everywhere but at its own token; no bound on $\beta$ keeps training out of there.
+The factor $\log(i + 1)$ multiplies the evidence and not the prior, and the first query, with the factor 0, has the bias alone.
+By {prf:ref}`the theorem on BAM's members <thm-bam-members>` the same function is ALiBi at $\beta = 1$ and no encoding at $\beta = 0$.
+""",
+)
+
+
+# distance-biases-12: an input on which a colleague's prior is wrong
+
+
+def colleagues_prior(bias):
+    """Prior of each query over its keys, ``[queries, keys]``, from the bias alone."""
+    weights = np.tril(np.exp(bias - bias.max(1)[:, None]))
+    return weights / weights.sum(1)[:, None]
+
+
+def bias_without_prior():
+    """Return a smallest ``bias`` on which `colleagues_prior` is wrong, as a tuple."""
+    return (np.array([[0.0, 1000.0], [0.0, 0.0]]),)
+
+
+def _prior_refusal(bias):
+    if not isinstance(bias, np.ndarray) or bias.dtype != np.float64:
+        return "bias must be a NumPy array of floats"
+    if bias.ndim != 2 or bias.shape[0] != bias.shape[1] or not bias.size:
+        return f"bias must be [tokens, tokens], got shape {list(bias.shape)}"
+    if not (np.abs(bias) <= 1e5).all():
+        return "biases must be finite and at most 10⁵ in size"
+    return ""
+
+
+HIDDEN = Exercise(
+    name="distance-biases-12",
+    title="Find the input: a prior",
+    kind="find the input",
+    minutes=5,
+    lines=1,
+    level="optional",
+    statement=r"""
+`colleagues_prior` should do what exercise distance-biases-10 asks for.
+She takes the largest bias of each row away, so nothing overflows, and her tests pass: ALiBi on both sides, and small biases.
+On which bias of the fewest tokens is it wrong?
+Which of this book's biases leads there in a layer without a bug in sight?
+""",
+    hint=r"""
+Which keys does her maximum look at, and which are left afterwards?
+""",
+    cases=((),),
+    solution=bias_without_prior,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_prior,
+        right=prior,
+        tested=(
+            (np.zeros((1, 1)),),
+            (-np.abs(_APART) / 2,),
+            (draw(1, 5, 5, seed=10)[0],),
+        ),
+        refusal=_prior_refusal,
+        size=len,
+        size_of="number of tokens",
+    ),
+    explanation=r"""
+Her maximum looks at the later keys too, which the mask hides afterwards.
+If a hidden key has a bias that is larger by 746 or more, the exponentials of all keys that are seen are 0, and the row is 0/0.
+The first of two tokens sees itself alone, so one large number above the diagonal is enough.
+BAM at $\beta = -1$ leads there: the first token's only key has the bias $-100{,}000\, \alpha$, and its hidden neighbor has $-\alpha$.
+So a mask belongs into the softmax, before the maximum.
+""",
+)
+
+
 SHEET = Sheet(
     title="Distance biases",
     conventions=r"""
@@ -1367,5 +1770,8 @@ logits = steps(q, q, q, hooks, mask=mask).logits
 print(logits[:, 2])  # query 2 of both heads: [heads, keys]
 """,
     figure="distance_biases_explorable",
-    exercises=(FAR, TOTAL, BUCKETS, SLOPES, ROW, SANDWICH, KERPLE, LOST, HEADS),
+    exercises=(
+        *(FAR, TOTAL, BUCKETS, SLOPES, ROW, SANDWICH, KERPLE, LOST, HEADS),
+        *(PRIOR, BAM, HIDDEN),
+    ),
 )
