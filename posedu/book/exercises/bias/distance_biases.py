@@ -1693,7 +1693,7 @@ By {prf:ref}`the theorem on BAM's members <thm-bam-members>` the same function i
 
 
 def colleagues_prior(bias):
-    """Prior of each query over its keys, ``[queries, keys]``."""
+    """Prior of each query over its keys."""
     weights = np.tril(np.exp(bias - bias.max(1)[:, None]))
     return weights / weights.sum(1)[:, None]
 
