@@ -41,7 +41,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from inspect import signature
 from types import SimpleNamespace
 
@@ -71,6 +71,7 @@ from posedu.crosscheck.common import (
 )
 from posedu.crosscheck.layers import run_layers
 from posedu.crosscheck.rounding import Arithmetic
+from posedu.numpy.attention import Hooks as NumpyHooks
 from posedu.numpy.attention import attend, causal_mask
 from posedu.numpy.attention import steps as reference_steps
 from posedu.sympy.attention import Heads, Hooks, Tokens
@@ -88,6 +89,7 @@ LONGEST, SHORTEST = 2.0**-2, 2.0**-8  # lengths of a direction
 LARGE = 2.0**-20  # Errors of this size hide the roundings of float64 itself.
 DRAWS = 1000
 FLOAT32 = roundoff(torch.float32) / roundoff(torch.bfloat16)
+_MEASURED = ("spread", "input_lines", "parameter_lines", "own_error", "gradients")
 
 Arrays = dict[str, np.ndarray]
 
@@ -386,10 +388,19 @@ class Case:
         """
         other = copy(self)
         other.encoding = SimpleNamespace(
-            implementation=lambda _: implementation, axes=self.encoding.axes
+            implementation=lambda _: implementation,
+            name=self.encoding.name,
+            axes=self.encoding.axes,
         )
-        other.keywords, other.positions, other._at_start = keywords, positions, {}
+        other.keywords, other.positions = keywords, positions
+        other._forget()
         return other
+
+    def _forget(self) -> None:
+        """Drop results of another implementation, other inputs or other dtypes."""
+        self._at_start = {}
+        for name in _MEASURED:
+            self.__dict__.pop(name, None)
 
     def evaluate(self) -> np.ndarray:
         """Run the NumPy implementation on all sequences, without added roundings."""
@@ -398,21 +409,50 @@ class Case:
         return np.stack([np.asarray(row) for row in out])
 
     def measure(self) -> None:
-        """Compute and store NumPy's result, the result's spread, and slopes.
+        """Compute and store NumPy's result; raise Crossing if it is next to a kink.
 
-        The spread is the standard deviation by simulated roundings. The slopes are
-        those of ⟨upstream gradient, result⟩ along directions of inputs and parameters.
+        What takes many runs, :attr:`spread` and :attr:`lines`, is measured here only if
+        NumPy decides anything on the way: without a decision there is no kink.
         """
+        self._forget()
         exact = Arithmetic()
         self.decisions = exact.decisions
         self.expected = self.reference(self.values, exact)
-        self.spread = self._spread(self._start)
         self.upstream = self._draw(*self.expected.shape)
-        if self.shape.slopes != "none":
-            product = self._spread(lambda a: self._sum(self._start(a)))
-            own = DEVIATIONS * roundoff(torch.float64) * MAGNIFIED
-            self.own_error = own * float(product[torch.float64])
-        self.lines = [*self._lines()] if self.shape.slopes != "none" else []
+        if self.decisions:
+            _ = self.spread, self.lines
+
+    @cached_property
+    def spread(self) -> dict[torch.dtype, np.ndarray]:
+        """Standard deviation of the result by simulated roundings, for each dtype."""
+        return self._spread(self._start)
+
+    @property
+    def lines(self) -> list["Line"]:
+        """Slopes of ⟨upstream gradient, result⟩ along inputs and parameters."""
+        return self.input_lines + self.parameter_lines
+
+    @cached_property
+    def input_lines(self) -> list["Line"]:
+        """Slopes of ⟨upstream gradient, result⟩ along inputs."""
+        return [*self._lines("gradient", [*self.inputs])]
+
+    @cached_property
+    def parameter_lines(self) -> list["Line"]:
+        """Slopes of ⟨upstream gradient, result⟩ along trained parameters."""
+        return [*self._lines("parameters", self.trained)]
+
+    @cached_property
+    def gradients(self) -> Arrays:
+        """PyTorch's gradients to inputs and trained parameters in float64, by name."""
+        return self.run(self.routes(CPU)["eager"], torch.float64)[1]
+
+    @cached_property
+    def own_error(self) -> float:
+        """Error of ⟨upstream gradient, result⟩ by the roundings of float64 itself."""
+        product = self._spread(lambda a: self._sum(self._start(a)))
+        own = DEVIATIONS * roundoff(torch.float64) * MAGNIFIED
+        return own * float(product[torch.float64])
 
     def bound(self, dtype: torch.dtype) -> np.ndarray:
         """Return the bound on an implementation's error in ``dtype``, for each entry.
@@ -471,14 +511,19 @@ class Case:
             self._at_start[arithmetic.key] = result
         return self._at_start[arithmetic.key]
 
-    def _lines(self) -> Iterator[Line]:
-        kinds = {"gradient": list(self.inputs), "parameters": self.trained}
-        _, gradients = self.run(self.routes(CPU)["eager"], torch.float64)
-        for what, names in kinds.items():
-            alone = {n: {n: gradients[n]} for n in names if self.shape.slopes == "each"}
-            mixed = {n: self._random(gradients[n]) for n in names}
-            for tensor, towards in (alone | ({"all": mixed} if names else {})).items():
-                yield self._line(what, tensor, towards)
+    def _lines(self, what: str, names: list[str]) -> Iterator[Line]:
+        """Measure slopes along tensors of these names, which are inputs or parameters.
+
+        ``what`` is ``"gradient"`` for inputs and ``"parameters"`` for parameters.
+        """
+        if self.shape.slopes == "none" or not names:
+            return
+        gradients = self.gradients
+        mixed = {name: self._random(gradients[name]) for name in names}
+        if self.shape.slopes == "each":
+            for name in names:
+                yield self._line(what, name, {name: gradients[name]})
+        yield self._line(what, "all", mixed)
 
     def _random(self, gradient: np.ndarray) -> np.ndarray:
         """Random array with the signs of ``gradient`` where the gradient is not 0."""
@@ -555,6 +600,11 @@ class _Hooks(Case):
     keys, values and the encoding.
     """
 
+    @staticmethod
+    def attend_by(hooks: NumpyHooks) -> Callable[..., np.ndarray]:
+        """Return the function that computes NumPy's attention with these hooks."""
+        return attend
+
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of queries, keys and values, and of the layer's input x if needed."""
         batch, n, d = len(self.shape.positions), self.shape.tokens, self.d
@@ -626,7 +676,7 @@ class _Hooks(Case):
         parameters = {n: exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
-        return attend(
+        return self.attend_by(hooks)(
             q,
             k,
             v,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from posedu.numpy.attention import Hooks
+from posedu.numpy.attention import Hooks, weigh
 
 STORED_HOOKS = (
     *("rotate", "values", "transport", "bias"),
@@ -158,6 +158,15 @@ class Arithmetic:
         def storing(hook: Callable) -> Callable:
             return lambda *arguments: self.store(hook(*arguments))
 
+        def undecided(*arguments: Any) -> np.ndarray:
+            """Weights by softmax, whose terms are positive: it is at no kink."""
+            before = len(self.decisions)
+            weights = weigh(*arguments)
+            del self.decisions[before:]
+            return weights
+
+        if hooks.weigh is weigh:
+            hooks = replace(hooks, weigh=undecided)
         stored = {name: getattr(hooks, name) for name in STORED_HOOKS}
         return replace(
             hooks, **{n: storing(hook) for n, hook in stored.items() if hook}

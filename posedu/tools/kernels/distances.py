@@ -15,7 +15,7 @@ import torch
 from posedu.catalog import TOKENS, EncodingRecord
 from posedu.crosscheck import attention_hooks
 from posedu.crosscheck.common import rounded
-from posedu.numpy.attention import Hooks, Tokens, logits
+from posedu.numpy.attention import Hooks, Tokens, attend, logits
 
 Array = np.ndarray
 
@@ -25,6 +25,7 @@ FARTHEST = 100_000
 _SEARCHED = 1024  # distances in which edges of buckets are searched
 _POWERS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768, 65536)
 _MOST_EDGES = 64  # of one encoding; Self-Extend has one at every third distance
+_READ_EARLIER_QUERIES = ("selective-attention",)  # in the bias of a later query
 _BALANCED_FROM = 20.0  # Weights e^−20 apart hide errors of a bias.
 
 
@@ -54,23 +55,56 @@ def with_distances(
     return ChangedDistances(**own | {"change": change})
 
 
-def last_query(hooks: Hooks) -> Hooks:
-    """Return hooks for the last token's query alone, as in a decoding step.
+def attend_to_last(hooks: Hooks) -> Callable[..., Array]:
+    """Return the function that computes attention's output of the last query alone.
 
-    Hooks are the functions by which an encoding acts on attention. Attention with the
-    returned hooks takes all queries, and its output has the last query's row alone.
+    It takes the arguments of ``attend``. For ``hooks`` (functions by which an encoding
+    acts on attention) that replace a part of attention, or need the layer's input, all
+    queries are computed and the last is taken.
     """
-    return replace(
-        hooks, output=lambda out, positions: hooks.output(out, positions)[:, -1:]
+    is_plain = (
+        hooks.logits is None and hooks.transport is None and hooks.weigh is Hooks.weigh
     )
+
+    def attended(
+        q: Array,
+        k: Array,
+        v: Array,
+        wrapped: Hooks,
+        *,
+        positions: Array,
+        x: Array | None,
+        causal: bool,
+    ) -> Array:
+        if x is not None or not is_plain:
+            given = dict(positions=positions, x=x, causal=causal)
+            return attend(q, k, v, wrapped, **given)[:, -1:]
+        d, group = q.shape[-1], len(q) // len(k)
+        q, k = wrapped.rotate(q, k, positions)
+        k, v = (t.repeat(group, axis=0) for t in (k, wrapped.values(v, positions)))
+        last, mask = positions[-1:], np.ones((1, len(positions)), dtype=bool)
+        tokens = Tokens(q[:, -1:], k, v, d, last, positions, mask)
+        weights = wrapped.weigh(logits(tokens, wrapped), tokens)
+        return wrapped.output(wrapped.mix(weights, v, tokens), last)
+
+    return attended
+
+
+def last_of_all(hooks: Hooks) -> Callable[..., Array]:
+    """Return the function that computes all queries, and takes the last one's output.
+
+    It takes the arguments of ``attend``.
+    """
+    return lambda *given, **named: attend(*given, **named)[:, -1:]
 
 
 def at_last_query(case: attention_hooks.Case) -> attention_hooks.Case:
     """Return a copy of ``case`` that computes the last query's output alone."""
     implementation = case.encoding.implementation("numpy")
-    return case.with_implementation(
-        lambda **own: last_query(implementation(**own)), case.keywords, case.positions
-    )
+    changed = case.with_implementation(implementation, case.keywords, case.positions)
+    reads_others = case.encoding.name in _READ_EARLIER_QUERIES
+    changed.attend_by = last_of_all if reads_others else attend_to_last
+    return changed
 
 
 def logits_at(case: attention_hooks.Case, hooks: Hooks, distances: Array) -> Array:
