@@ -7,7 +7,7 @@ softmax hides what a bias does far away.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch

@@ -34,7 +34,7 @@ from posedu._argument_types import check_types
 from posedu._arguments import require_dimension
 from posedu.catalog import CATALOG, EncodingRecord, Variant
 from posedu.crosscheck import attention_hooks
-from posedu.crosscheck.common import CPU, DTYPES, Tally, rounded, share_of_bound
+from posedu.crosscheck.common import DTYPES, Tally, rounded, share_of_bound
 from posedu.crosscheck.features import Pair, ReferenceAt
 from posedu.tools.kernels import distances
 
