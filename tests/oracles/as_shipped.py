@@ -1,4 +1,4 @@
-"""Write the configurations of forty models, as published or as their classes default.
+"""Write the configurations of 43 models, as published or as their classes default.
 
 ``make census`` runs it; it needs transformers, and with ``--published`` the git folder
 of github.com/ai-dynamo/aiconfigurator, which keeps ``config.json`` files of published
@@ -60,9 +60,12 @@ CLASSES = {
     "Qwen3-Next": "qwen3_next",
     "Gemma 2": "gemma2",
     "Gemma 3": "gemma3",
+    "Gemma 3n": "gemma3n",
     "GLM-4": "glm4",
     "Phi": "phi",
     "Phi-3": "phi3",
+    "Phi-4 multimodal": "phi4_multimodal",
+    "OLMo 2": "olmo2",
     "OLMo 3": "olmo3",
     "Command R": "cohere",
     "Command A": "cohere2",

@@ -9,6 +9,7 @@ reads one row of tokens, and these are measured:
 - tables whose rows are taken at consecutive indices, one for each token: their number
   of rows, the first index, and whether they are trained or sinusoids;
 - tables whose rows are taken by T5's buckets of offsets;
+- sinusoids of offsets on both sides of 0, as Transformer-XL's scores take them;
 - ALiBi, from the logits of attention;
 - whether layers without attention, or attention without any of these, depend on the
   order of tokens.
@@ -18,6 +19,7 @@ stored, found by changing the configuration. ``left out`` has a reason for each 
 of which nothing is known.
 """
 
+import argparse
 import copy
 import json
 import re
@@ -55,18 +57,28 @@ MEMORY = 12 * 2**30  # bytes of the process, beyond which a class cannot allocat
 LENGTHS = (160, 40)
 ORDER = ("SEQ_TO_SEQ_CAUSAL_LM", "CAUSAL_LM", "MASKED_LM")
 SMALLER = {
+    "fsmt": {"src_vocab_size": 512, "decoder_attention_heads": 4},
     "granitemoehybrid": {"mamba_n_heads": 16},
     "mamba2": {"num_heads": 8, "head_dim": 64, "hidden_size": 256},
     "plbart": {"encoder_attention_heads": 4, "decoder_attention_heads": 4},
     "rwkv": {"hidden_size": 256, "attention_hidden_size": 256},
+    "whisper": {"encoder_attention_heads": 4, "decoder_attention_heads": 4},
+    "zamba2": {
+        "attention_hidden_size": 1280,
+        "mamba_headdim": 160,
+        "layers_block_type": [*["linear_attention"] * 2, "hybrid", "linear_attention"],
+        "hybrid_layer_ids": [2],
+    },
 }
-"""Sizes by family, where the small configuration's do not fit each other."""
+"""What the small configuration of a family lacks: sizes that fit, kinds of layers."""
 SWITCHES = re.compile(r"position|pos_emb|relative|alibi|rotary")
 """Parts of the names of flags that may choose the encoding."""
 POSITIONS = re.compile(r"pos(?!t)")
 """Part of the names of parameters that may be tables taken by slices."""
 SIZES = re.compile(r"position|n_ctx|context|max_.*length|bucket|distance|wave|seq_len")
 """Parts of the names that may determine the size of a table."""
+LARGEST = re.compile(r"clamp_len")
+"""Part of the name of the largest offset, beyond which sinusoids are the same."""
 
 
 class TooLong(BaseException):
@@ -79,11 +91,11 @@ def raise_too_long(*_):
 
 
 class Lookups(TorchFunctionMode):
-    """Recorder of the tables from which rows are taken, and of the rows' indices."""
+    """Recorder of tables from which rows are taken, their indices, and of angles."""
 
     def __init__(self):
         super().__init__()
-        self.found = []
+        self.found, self.angles = [], []
         self.has_softmax = False
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -98,6 +110,8 @@ class Lookups(TorchFunctionMode):
         elif func is torch.Tensor.__getitem__:
             table, index = args
             index = index[0] if isinstance(index, tuple) and index else index
+        elif func in (torch.sin, torch.Tensor.sin) and args[0].ndim == 2:
+            self.angles.append(args[0].detach().clone())
         elif func in (*SOFTMAX, F.scaled_dot_product_attention):
             self.has_softmax = True
         both = [x for x in (table, index) if isinstance(x, torch.Tensor)]
@@ -260,6 +274,34 @@ def by_bucket(made, of, model, table, index):
     return []
 
 
+def relative(made, of, recorded, count):
+    """Sinusoids of all offsets between tokens, and the name of the largest offset."""
+    if not any(reaches(angles, count - 1) for angles in recorded):
+        return []
+    fact = {"kind": "transformer-xl"}
+    for name in made().to_dict():
+        if LARGEST.search(name):
+            model = model_of(made, of, {name: 5})
+            with torch.no_grad(), Lookups() as recorder:
+                model(**default_inputs(model)(draw_tokens(model, 4, count), None))
+            if any(reaches(angles, 5) for angles in recorder.angles):
+                fact["largest"] = name
+    return [fact]
+
+
+def reaches(angles, largest):
+    """True if rows of angles are of offsets from -largest or less to the other side."""
+    first = angles[:, 0].double()
+    step = first.diff().abs().max()
+    offsets = (first / step).numpy()
+    whole = np.rint(offsets)
+    low, high = whole.min(), whole.max()
+    is_exact = (
+        np.abs(offsets - whole).max() < 1e-3 and np.abs(np.diff(whole)).max() == 1
+    )
+    return bool(is_exact and low < 0 and largest <= min(-low, high) < 4 * largest)
+
+
 def layer_numbers(names):
     """The numbers in the names of modules, such as 3 in ``model.layers.3.attn``."""
     found = (re.search(r"\.(\d+)(\.|$)", name) for name in names)
@@ -291,6 +333,7 @@ def encodings(made, of, **changes):
     else:
         raise reason
     found = tables(made, of, model, recorder.found, tokens)
+    found += relative(made, of, recorder.angles, tokens.shape[1])
     try:
         scores, _ = measure_scores(model, inputs)
     except Refused:
@@ -336,13 +379,19 @@ def unique(facts):
 
 
 def main():
-    """Write the encodings of all families, or print those of the families named."""
+    """Write the encodings of all families, or print those of ``--only``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--out", default=OUT, type=Path)
+    options = parser.parse_args()
+    only = options.only
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     signal.signal(signal.SIGPROF, raise_too_long)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     found, left_out = {}, {}
-    for name, made, of in (bar := tqdm([*families()], unit="family")):
+    todo = [each for each in families() if not only or each[0] in only]
+    for name, made, of in (bar := tqdm(todo, unit="family")):
         bar.set_postfix_str(name)
         signal.setitimer(signal.ITIMER_PROF, LIMIT)
         try:
@@ -367,7 +416,10 @@ def main():
         "families": found,
         "left out": left_out,
     }
-    OUT.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    if only:
+        print(json.dumps(content, indent=1))
+        return
+    options.out.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -147,6 +147,8 @@ def read(config: Config) -> Reading:
         kinds |= found
         layers = layers or of_layers
         temperature = temperature or own.temperature()
+    if TEXT in {*parts} - {*with_rope} and families[TEXT].unrotated:
+        kinds[TEXT] = None
     family = config.get("model_type")
     is_new = any("rope_parameters" in part for part in with_rope.values())
     return Reading(
@@ -824,18 +826,19 @@ class _Part:
             return count(
                 self.prefix + name, self.config.get(name, self.family.global_head_dim)
             )
-        if found is not None:
+        hidden, heads = first(self.config, *HIDDEN), first(self.config, *HEADS)
+        share = self.family.head_share if hidden and heads else None
+        if found is not None and share is None:
             return count(self.prefix + found[0], found[1])
         if self.family.head_dim is not None and "head_dim" not in self.config:
             return self.family.head_dim
-        hidden, heads = first(self.config, *HIDDEN), first(self.config, *HEADS)
         if hidden is None or heads is None:
             raise ConfigError(
                 f"{self.prefix}head_dim is needed, or hidden_size and "
                 "num_attention_heads to compute it from"
             )
         sizes = [count(self.prefix + n, v) for n, v in (hidden, heads)]
-        return sizes[0] // sizes[1]
+        return (share or 1) * sizes[0] // sizes[1]
 
     def _rotated_part(self) -> int | None:
         """Return the rotated features of a head of latent attention, else ``None``."""

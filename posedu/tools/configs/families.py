@@ -46,6 +46,9 @@ class Family:
     head_dim
         Head dimension if the configuration gives none and it does not follow from the
         model's width.
+    head_share
+        k, where the class makes heads of k times ``hidden_size`` divided by their
+        number, whatever the configuration says.
     global_head_dim
         Head dimension of global-attention layers if it is another and the configuration
         gives none.
@@ -108,6 +111,7 @@ class Family:
     names_beside: Names | None = None
     spread: Names = field(default_factory=dict)
     head_dim: int | None = None
+    head_share: int | None = None
     global_head_dim: int | None = None
     rope_head_dim: int | None = None
     has_window: bool = False
@@ -164,7 +168,7 @@ SPECIAL: Mapping[str, Family] = {
     ),
     "wav2vec2-conformer": Family(requires=ROTARY, base=10_000.0, note=BEFORE),
     "xlnet": Family(no_rotation=True),
-    "zamba2": Family(requires=("use_mem_rope", True, False)),
+    "zamba2": Family(requires=("use_mem_rope", True, False), head_share=2),
 }
 """Properties that classes of transformers fix in code, and that are not measured."""
 

@@ -7,7 +7,9 @@ from typing import Any, Literal
 from posedu._argument_types import check_types
 from posedu.numpy.bias.alibi import alibi_slopes
 
-EncodingKind = Literal["learned", "sinusoidal", "alibi", "t5", "recurrent", "none"]
+EncodingKind = Literal[
+    "learned", "sinusoidal", "transformer-xl", "alibi", "t5", "recurrent", "none"
+]
 SHOWN_SLOPES = 3
 
 
@@ -20,12 +22,14 @@ class OtherEncoding:
     ----------
     kind
         ``"learned"``: a trained vector for each position; ``"sinusoidal"``: a table of
-        sinusoids; ``"alibi"`` and ``"t5"``: biases of scores; ``"recurrent"``: layers
-        of convolution or recurrence, and no encoding in those of attention;
-        ``"none"``: the causal mask alone.
+        sinusoids; ``"transformer-xl"``: sinusoids of offsets in the scores;
+        ``"alibi"`` and ``"t5"``: biases of scores; ``"recurrent"``: layers of
+        convolution or recurrence, and no encoding in those of attention; ``"none"``:
+        the causal mask alone.
     options
         What is known of it. ``"learned"``: ``rows`` of the table, and ``first``, the
-        row of position 0. ``"alibi"``: ``heads`` and ``bias_max``. ``"t5"``:
+        row of position 0. ``"transformer-xl"``: ``largest``, the offset beyond which
+        all are alike. ``"alibi"``: ``heads`` and ``bias_max``. ``"t5"``:
         ``buckets``, and ``distance``, from which on all offsets share a bucket.
         ``"recurrent"``: ``attention``, whether some layers have attention.
     """
@@ -40,6 +44,10 @@ class OtherEncoding:
                 return _learned(own.get("rows"), own.get("first", 0))
             case "sinusoidal":
                 return "sinusoids by position"
+            case "transformer-xl":
+                most = own.get("largest")
+                more = f", the same from offset {most:,} on" if most else ""
+                return f"sinusoids of the offset in the scores (Transformer-XL's){more}"
             case "alibi":
                 return f"ALiBi{_slopes(own.get('heads'), own['bias_max'])}"
             case "t5":

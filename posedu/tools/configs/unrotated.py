@@ -83,6 +83,11 @@ def _of_family(fact: Mapping[str, Any], config: Mapping[str, Any]) -> OtherEncod
                 own = _whole(config, fact["size"], fact["default"])
                 options["rows"] = own + fact["more"]
             return OtherEncoding(kind="learned", options=options)
+        case "transformer-xl":
+            most = config.get(fact.get("largest"))
+            is_clamped = most is not None and most != -1
+            options = {"largest": count(fact["largest"], most)} if is_clamped else {}
+            return OtherEncoding(kind="transformer-xl", options=options)
         case "recurrent":
             options = {"attention": fact["attention"]}
             return OtherEncoding(kind="recurrent", options=options)

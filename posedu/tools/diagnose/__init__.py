@@ -45,6 +45,7 @@ from posedu.tools.diagnose.report import (
     measured_alone,
     unfilled_buffers,
     unrotated,
+    without_attention,
 )
 from posedu.tools.diagnose.rotary_modules import RotaryModule, rotary_modules
 from posedu.tools.diagnose.scores import (
@@ -128,7 +129,7 @@ def diagnose(
     of_model: list[Finding] = []
     of_logits: list[Finding] = []
     left_out: list[str] = []
-    is_pooled = False
+    is_pooled = is_alone = False
     try:
         given = inputs or default_inputs(model)
         near = [p for p in at if p < 300]
@@ -152,7 +153,7 @@ def diagnose(
         layers = _layers_of(modules, reading)
         if not layers:
             raise
-        of_model = [measured_alone(str(reason))]
+        is_alone, of_model = True, [measured_alone(str(reason))]
         left_out = ["all trials (only the rotary module was measured)"]
     has_none = isinstance(error, NoRopeError) or (reading and not reading.is_rotated)
     is_unrotated = bool(has_none) and not _is_rotated(layers)
@@ -167,6 +168,8 @@ def diagnose(
         *findings(layers, tried, reading, is_pooled=is_pooled),
         *of_logits,
     ]
+    if is_alone:
+        found = [without_attention(finding) for finding in found]
     return Diagnosis(
         type(model).__name__,
         tuple(layers),

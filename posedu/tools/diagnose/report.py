@@ -270,6 +270,18 @@ def measured_alone(reason: str) -> Finding:
     )
 
 
+def without_attention(finding: Finding) -> Finding:
+    """Return what a finding is worth where attention was not seen.
+
+    A layout is a note then: attention may reorder features before it rotates them, as
+    that of Qwen2.5-Omni's diffusion transformer.
+    """
+    if finding.name != "layout":
+        return finding
+    text = f"{finding.text} Attention, which was not seen, may reorder the features."
+    return replace(finding, level=NOTE, text=text)
+
+
 def unrotated() -> Finding:
     """Return the note that neither a model nor its configuration has a rotation."""
     return Finding(

@@ -29,6 +29,7 @@ SMALL: Mapping[str, int] = {
     **dict.fromkeys(("n_group", "topk_group"), 1),
     **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 2),
     **dict.fromkeys(("linear_num_heads", "num_linear_heads"), 2),
+    "mamba_num_heads": 8,
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 32),
 }
 """Largest values of parameters that only make a model large."""
@@ -141,7 +142,8 @@ def _cut(config: Any, most: int) -> None:
     ]
     firsts = [max(map(value.index, value), default=0) + 1 for value in kinds]
     most = max([most, *(n for n in firsts if n <= 3 * most)])
-    counts = {name: _whole(config, name) for name in LAYERS}
+    own = [n for n in LAYERS if not isinstance(getattr(type(config), n, 0), property)]
+    counts = {name: _whole(config, name) for name in own}  # Funnel counts its blocks.
     for name, count in counts.items():
         if count and count > most:
             setattr(config, name, most)

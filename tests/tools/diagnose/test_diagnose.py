@@ -1,6 +1,7 @@
 """The diagnosis names the single mistake planted in each model."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ from torch import nn
 
 from posedu.command import main as command
 from posedu.tools.diagnose import Refused, diagnose, small
-from posedu.tools.diagnose.report import as_json, bases, series
+from posedu.tools.diagnose.report import (
+    FAULT,
+    NOTE,
+    Finding,
+    as_json,
+    bases,
+    series,
+    without_attention,
+)
 from support.tiny_models import CONFIG, Attention, Configuration, Tiny, names
 
 
@@ -622,3 +631,10 @@ def test_a_small_model_rotates_its_heads_as_the_large_one():
     assert small(large).num_hidden_layers == 6
     every = small(large, layers=None)
     assert every.num_hidden_layers == len(every.layer_types) == 32
+
+
+def test_a_layout_is_no_fault_where_attention_was_not_seen():
+    """It may reorder features first, as that of Qwen2.5-Omni's transformer does."""
+    fault = Finding(FAULT, "layout", "pairs are other ones.")
+    assert without_attention(fault).level == NOTE
+    assert without_attention(replace(fault, name="base")).level == FAULT
