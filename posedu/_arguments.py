@@ -22,6 +22,10 @@ AngleUnit = Literal["turns", "radians"]
 FirstFunction = Literal["cos", "sin"]
 FourierAmplitude = Literal["one", "pairs", "features"]
 
+# NeRF and the integrated encoding: unit of an angle, order of the features.
+NeRFUnit = Literal["half turns", "radians"]
+NeRFLayout = Literal["axes", "octaves", "half"]
+
 # Learned absolute embeddings: what a position beyond the table gets.
 BeyondTable = Literal["raise", "zero", "clip"]
 

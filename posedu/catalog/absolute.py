@@ -3,6 +3,15 @@
 from posedu.catalog.records import EncodingRecord, SpecialCase, Variant, variant
 
 
+def _width_of_nerf(variant: Variant) -> int:
+    """Return the number of features of NeRF's code, the least that a vector may have.
+
+    ``variant`` is a configuration (set of options) of the encoding.
+    """
+    axes, octaves = variant.module["axes"], variant.options["octaves"]
+    return int(axes * (2 * octaves + variant.options["append_input"]))
+
+
 def _groups(variant: Variant) -> int:
     """Return the number of coordinate groups of a learnable Fourier encoding.
 
@@ -218,6 +227,12 @@ ENCODINGS = (
                 "come first, the amplitude is 1",
                 "eq-fourier-sinusoidal",
             ),
+            SpecialCase(
+                "nerf",
+                "the frequencies are powers of two along each axis, and sines come "
+                "first, up to the order of the features",
+                "eq-nerf-fourier",
+            ),
         ),
         sizes=("d_model",),
         axes=2,
@@ -269,6 +284,53 @@ ENCODINGS = (
         sizes=("d_model",),
         axes=2,
         unit=_groups,
+    ),
+    EncodingRecord(
+        name="nerf",
+        title="NeRF's encoding",
+        paper="mildenhall2020",
+        arxiv="2003.08934",
+        kind="features",
+        hooks=("embed",),
+        file="absolute.nerf",
+        function="embed_nerf",
+        module="NeRF",
+        variants=(
+            variant(
+                octaves=2,
+                unit="half turns",
+                layout="axes",
+                append_input=False,
+                module={"axes": 2},
+                heads=1,
+            ),
+            variant(
+                octaves=3,
+                unit="radians",
+                layout="octaves",
+                append_input=True,
+                module={"axes": 2},
+                heads=1,
+            ),
+            variant(
+                octaves=1,
+                unit="radians",
+                layout="half",
+                append_input=False,
+                module={"axes": 2},
+                heads=1,
+            ),
+        ),
+        chapter="fields",
+        lab="fields",
+        parameters="0",
+        cost="O(L N octaves) once, at the input",
+        relative="its inner products are, without the appended input",
+        bounded="yes, without the appended input: |γ|² is N times the octaves",
+        sizes=("d_model",),
+        axes=2,
+        unit=_width_of_nerf,
+        any_wider=True,
     ),
     EncodingRecord(
         name="cape",

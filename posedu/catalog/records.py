@@ -226,6 +226,8 @@ class EncodingRecord(Record):
     share parameters), the width of the model D, the axes N, the block size b, the rows
     n of a table of positions, and options by their names. ``unit`` is the number that d
     must be a multiple of, or a function of the configuration that returns this number.
+    If ``any_wider`` is true, every d from this number on is allowed, for the encoding
+    leaves features as they are that its code does not fill.
     """
 
     module: str
@@ -240,6 +242,7 @@ class EncodingRecord(Record):
     implementation_sizes: tuple[str, ...] = ()
     axes: int | None = None
     unit: int | Callable[[Variant], int] = 2
+    any_wider: bool = False
     reach: float | None = None
 
     @property

@@ -11,6 +11,7 @@ from posedu.numpy.absolute.learned import (
     embed_random,
     enter_learned,
 )
+from posedu.numpy.absolute.nerf import embed_nerf
 from posedu.numpy.absolute.pose import pose
 from posedu.numpy.absolute.randomized import randomized
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
@@ -115,6 +116,7 @@ __all__ = [
     "embed_fourier_random",
     "embed_laplacian",
     "embed_learned",
+    "embed_nerf",
     "embed_random",
     "embed_random_walk",
     "embed_sinusoidal",

@@ -11,6 +11,7 @@ from posedu.sympy.absolute.learned import (
     embed_random,
     enter_learned,
 )
+from posedu.sympy.absolute.nerf import embed_nerf
 from posedu.sympy.absolute.pose import pose
 from posedu.sympy.absolute.randomized import randomized
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
@@ -105,6 +106,7 @@ __all__ = [
     "embed_fourier_random",
     "embed_laplacian",
     "embed_learned",
+    "embed_nerf",
     "embed_random",
     "embed_random_walk",
     "embed_sinusoidal",

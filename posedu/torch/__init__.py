@@ -9,6 +9,7 @@ from posedu.torch.absolute.learned import (
     LearnedPerLayer,
     Random,
 )
+from posedu.torch.absolute.nerf import NeRF
 from posedu.torch.absolute.pose import PoSE
 from posedu.torch.absolute.randomized import Randomized
 from posedu.torch.absolute.sinusoidal import Sinusoidal
@@ -143,6 +144,7 @@ __all__ = [
     "Mamba2",
     "MixedRoPE",
     "MusicTransformer",
+    "NeRF",
     "NoPE",
     "PaTH",
     "PaTHFoX",

@@ -221,8 +221,12 @@ def test_the_unit_is_what_the_head_dimension_is_a_multiple_of(encoding, variant)
     unit = encoding.divisor(variant)
     for d in (unit, 3 * unit):
         make(encoding, variant, d, 1)
-    for d in {unit - 1, unit + 1 if unit > 1 else 0}:
-        with pytest.raises(ValueError, match="must be a positive multiple"):
+    wrong, message = {unit - 1, unit + 1 if unit > 1 else 0}, "must be a positive mult"
+    if encoding.any_wider:
+        make(encoding, variant, unit + 1, 1)
+        wrong, message = {unit - 1}, f"must be at least {unit}, the width of the code"
+    for d in wrong:
+        with pytest.raises(ValueError, match=message):
             make(encoding, variant, d, 1)
 
 
@@ -233,6 +237,7 @@ EVERY_RECORD = pytest.mark.parametrize("record", EVERY.values(), ids=EVERY)
 @EVERY_RECORD
 def test_records_are_filled(record):
     may_be_empty = {"function", "special_cases", "adopters", "axes", "sizes", "reach"}
+    may_be_empty |= {"any_wider"}
     may_be_empty |= {"treated", "arxiv", "url", "published", "attention_factor"}
     pages = {"chapter", "lab"}
     for name in record.__dataclass_fields__.keys() - may_be_empty - pages:

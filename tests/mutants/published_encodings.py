@@ -757,6 +757,49 @@ def deviations(gamma):
     return 1 / gamma, gamma**2, gamma**-2
 
 
+# NeRF's encoding: code(positions, octaves) → [tokens, 2 octaves], one axis, with π.
+
+
+def _waves(positions, frequencies):
+    angle = np.pi * np.multiply.outer(positions, frequencies)
+    return np.concatenate((np.sin(angle), np.cos(angle)), -1)
+
+
+def nerf_without_pi(positions, octaves):
+    """bmild/nerf, Embedder.embed, where Eq. 4 of the paper has π."""
+    return _waves(positions, 2.0 ** np.arange(octaves) / np.pi)
+
+
+def nerf_evenly_spaced(positions, octaves):
+    """bmild/nerf with ``log_sampling=False``: evenly from 1 to 2^(L − 1)."""
+    return _waves(positions, np.linspace(1, 2.0 ** (octaves - 1), octaves))
+
+
+def nerf_from_one(positions, octaves):
+    """Octaves counted from 1."""
+    return _waves(positions, 2.0 ** np.arange(1, octaves + 1))
+
+
+def nerf_in_turns(positions, octaves):
+    """The 2π of Fourier features in place of π."""
+    return _waves(positions, 2 * 2.0 ** np.arange(octaves))
+
+
+def nerf_sines_twice(positions, octaves):
+    """Sines in place of cosines."""
+    sines = _waves(positions, 2.0 ** np.arange(octaves))[..., :octaves]
+    return np.concatenate((sines, sines), -1)
+
+
+NERF = (
+    nerf_without_pi,
+    nerf_evenly_spaced,
+    nerf_from_one,
+    nerf_in_turns,
+    nerf_sines_twice,
+)
+
+
 # Learned absolute embeddings: rows(table, positions) → [tokens, d].
 
 

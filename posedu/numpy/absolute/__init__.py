@@ -23,6 +23,7 @@ from posedu.numpy.absolute.learned import (
     one_hot,
     random_table,
 )
+from posedu.numpy.absolute.nerf import embed_nerf, nerf_features, nerf_kernel
 from posedu.numpy.absolute.pose import draw_pose, pose
 from posedu.numpy.absolute.randomized import draw_randomized, randomized
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, sinusoidal
@@ -37,6 +38,7 @@ __all__ = [
     "embed_fourier_learned",
     "embed_fourier_random",
     "embed_learned",
+    "embed_nerf",
     "embed_random",
     "embed_sinusoidal",
     "enter_learned",
@@ -45,6 +47,8 @@ __all__ = [
     "fourier_features",
     "gaussian_kernel",
     "gelu",
+    "nerf_features",
+    "nerf_kernel",
     "offset_matrix",
     "one_hot",
     "pose",

@@ -25,6 +25,7 @@ from posedu.sympy.absolute.learned import (
     one_hot,
     sphere_moment,
 )
+from posedu.sympy.absolute.nerf import embed_nerf, nerf_features, nerf_kernel
 from posedu.sympy.absolute.pose import pose
 from posedu.sympy.absolute.randomized import (
     gap_probability,
@@ -47,6 +48,7 @@ __all__ = [
     "embed_fourier_learned",
     "embed_fourier_random",
     "embed_learned",
+    "embed_nerf",
     "embed_random",
     "embed_sinusoidal",
     "enter_learned",
@@ -57,6 +59,8 @@ __all__ = [
     "gelu",
     "mean_over_normal",
     "mean_over_uniform",
+    "nerf_features",
+    "nerf_kernel",
     "offset_equations",
     "offset_matrix",
     "one_hot",

@@ -41,7 +41,7 @@ def fourier_features(
     require_choice("first", first, FirstFunction)
     require_choice("layout", layout, Layout)
     require_choice("amplitude", amplitude, FourierAmplitude)
-    f, at = matrix("frequencies", frequencies), _point(position)
+    f, at = matrix("frequencies", frequencies), point(position)
     products = f * at
     radians = 2 * sp.pi if unit == "turns" else sp.S.One
     waves = (sp.cos, sp.sin) if first == "cos" else (sp.sin, sp.cos)
@@ -108,7 +108,7 @@ def embed_fourier_learned(
     """
     w_1, w_2 = matrix("hidden_weight", hidden_weight), matrix("out_weight", out_weight)
     b_1, b_2 = matrix("hidden_bias", hidden_bias), matrix("out_bias", out_bias)
-    at = list(_point(position))
+    at = list(point(position))
     axes = len(at) // groups
     parts = []
     for group in range(groups):
@@ -124,7 +124,7 @@ def embed_fourier_learned(
     return x + sp.Matrix(parts)
 
 
-def _point(position: Position) -> sp.Matrix:
+def point(position: Position) -> sp.Matrix:
     """The column of a position's coordinates; a number is its only coordinate."""
     is_point = isinstance(position, Sequence | sp.MatrixBase)
     return matrix("position", position if is_point else [position])

@@ -9,6 +9,7 @@ from posedu.torch.absolute.learned import (
     LearnedPerLayer,
     Random,
 )
+from posedu.torch.absolute.nerf import NeRF
 from posedu.torch.absolute.pose import PoSE
 from posedu.torch.absolute.randomized import Randomized
 from posedu.torch.absolute.sinusoidal import Sinusoidal
@@ -21,6 +22,7 @@ __all__ = [
     "FourierRandom",
     "Learned",
     "LearnedPerLayer",
+    "NeRF",
     "PoSE",
     "Random",
     "Randomized",
