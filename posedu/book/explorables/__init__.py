@@ -17,6 +17,7 @@ from posedu.book.explorables.disentangled_attention import (
     disentangled_attention_explorable,
 )
 from posedu.book.explorables.distance_biases import distance_biases_explorable
+from posedu.book.explorables.fields import fields_explorable
 from posedu.book.explorables.fire import fire_explorable
 from posedu.book.explorables.floater import floater_explorable
 from posedu.book.explorables.fope import fope_explorable
@@ -66,6 +67,7 @@ __all__ = [
     "decay_explorable",
     "disentangled_attention_explorable",
     "distance_biases_explorable",
+    "fields_explorable",
     "fire_explorable",
     "floater_explorable",
     "fope_explorable",

@@ -116,7 +116,7 @@ def nerf_kernel(
 
     Returns
     -------
-    float64 array of the shape of ``offsets``. Equation ``eq-nerf-kernel``.
+    float64 array of the shape of ``offsets``. Equation ``def-nerf-kernel``.
 
     Raises
     ------

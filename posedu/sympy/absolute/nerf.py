@@ -58,7 +58,7 @@ def embed_nerf(
 def nerf_kernel(offset: sp.Expr | float, *, octaves: int, unit: NeRFUnit) -> sp.Expr:
     """The inner product of two NeRF codes on one axis: k(t) = Σ_ℓ cos 2^ℓ π t.
 
-    Equation ``eq-nerf-kernel``.
+    Equation ``def-nerf-kernel``.
     """
     t = expression("offset", offset)
     return sp.Add(*(sp.cos(f * t) for f in octave_frequencies(octaves, unit=unit)))

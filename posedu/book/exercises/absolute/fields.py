@@ -1,0 +1,520 @@
+"""Exercises on fields: NeRF's encoding."""
+
+import numpy as np
+import sympy as sp
+
+from posedu.book.exercises.records import (
+    Exercise,
+    Misconception,
+    Prediction,
+    Property,
+    Sheet,
+    draw,
+)
+
+# fields-1: the kernel at a power of two
+
+
+def kernel(octaves, n):
+    """Return k(2^−n), exactly: the sum of cos(2^ℓ π 2^−n) for ℓ = 0 … octaves − 1."""
+    slow = sum(sp.cos(sp.pi / 2**j) for j in range(1, n + 1))
+    return slow - 1 + octaves - n - 1
+
+
+def _kernel(slow=0, turned=-1, fast=-1):
+    """Make a wrong answer to ``kernel``: what is added to the three kinds of cosines.
+
+    ``slow`` is the number of slow cosines more than right, ``turned`` the cosine of a
+    half turn, and ``octaves - n + fast`` the number of cosines that are 1.
+    """
+
+    def answer(octaves, n):
+        waves = (sp.cos(sp.pi / 2**j) for j in range(1, n + 1 + slow))
+        return sum(waves) + turned + octaves - n + fast
+
+    return answer
+
+
+KERNEL = Exercise(
+    name="fields-1",
+    title="NeRF's kernel at a power of two",
+    kind="by hand",
+    minutes=10,
+    lines=2,
+    statement=r"""
+On paper: $k(t) = \sum_{\ell=0}^{L-1} \cos 2^\ell \pi\, t$ is the inner product of two codes on one axis.
+What is $k(2^{-n})$ for $0 \le n < L$?
+Return it for the number of `octaves` $L$ and `n`, exactly, as a SymPy expression: write out the cosines that are neither 1 nor −1.
+Is there a largest value that they can add up to?
+""",
+    hint=r"""
+Sort the octaves: $\ell < n$, $\ell = n$ and $\ell > n$.
+""",
+    cases=((1, 0), (4, 0), (2, 1), (4, 1), (3, 2), (10, 3), (8, 7)),
+    solution=kernel,
+    misconceptions=(
+        Misconception(
+            "The half turn left out",
+            "At ℓ = n the angle is π, and its cosine is −1.",
+            _kernel(turned=0),
+        ),
+        Misconception(
+            "The half turn counted as 1",
+            "At ℓ = n the angle is π, and its cosine is −1.",
+            _kernel(turned=1),
+        ),
+        Misconception(
+            "One octave too few",
+            "The octaves n + 1 … L − 1 are L − n − 1.",
+            _kernel(fast=-2),
+        ),
+        Misconception(
+            "One slow octave too many",
+            "The octaves below n are 0 … n − 1: their angles are π/2ⁿ … π/2.",
+            _kernel(slow=1),
+        ),
+        Misconception(
+            "The slow octaves left out",
+            "The octaves below n have angles below a half turn; only that of π/2 has "
+            "the cosine 0.",
+            lambda octaves, n: sp.Integer(octaves - n - 2),
+        ),
+        Misconception(
+            "2π in place of π",
+            "The slowest octave, ℓ = 0, has the angle π t.",
+            lambda octaves, n: sum(
+                sp.cos(2 * sp.pi * sp.Rational(2**octave, 2**n))
+                for octave in range(octaves)
+            ),
+        ),
+        Misconception(
+            "π forgotten",
+            "Without π this is the published code, whose cosines are not so simple.",
+            lambda octaves, n: sum(
+                sp.cos(sp.Rational(2**octave, 2**n)) for octave in range(octaves)
+            ),
+        ),
+        Misconception(
+            "Sines in place of cosines",
+            "An inner product of two pairs is the cosine of the difference.",
+            lambda octaves, n: sum(
+                sp.sin(sp.pi * sp.Rational(2**octave, 2**n))
+                for octave in range(octaves)
+            ),
+        ),
+        Misconception(
+            "Frequencies 1, 2, 3, …",
+            "Each octave doubles the frequency.",
+            lambda octaves, n: sum(
+                sp.cos(sp.pi * sp.Rational(m, 2**n)) for m in range(1, octaves + 1)
+            ),
+        ),
+        Misconception(
+            "A mean in place of a sum",
+            "The inner product adds up all octaves.",
+            lambda octaves, n: kernel(octaves, n) / octaves,
+        ),
+    ),
+    explanation=r"""
+For $\ell > n$ the angle $2^{\ell-n}\pi$ is a multiple of a full turn: $L - n - 1$ cosines are 1.
+For $\ell = n$ it is a half turn: $-1$.
+For $\ell < n$ it is $\pi/2^{n-\ell}$, between $\pi/2^n$ and $\pi/2$: these cosines stay, and $k(2^{-n}) = L - n - 2 + \sum_{j=1}^{n} \cos (\pi/2^j)$.
+There is no largest value: for large $j$ the cosines are nearly 1.
+With $n = 0$ this is {prf:ref}`the alias of the chapter <thm-nerf-alias>`, $k(1) = L - 2$; at $t = \frac12$ one more octave is lost, and so on: the kernel has a lobe at every power of two.
+""",
+)
+
+
+# fields-2: the code in three orders
+
+
+def features(x, octaves, unit, layout, append_input):
+    """NeRF's code of the points ``x``, [tokens, axes], for each octave ℓ and axis.
+
+    ``unit`` is "half turns", with the angle 2^ℓ π x, or "radians", 2^ℓ x. ``layout`` is
+    "axes" (axis by axis, octave by octave, sine and cosine in turn), "octaves" (octave
+    by octave, sines of all axes, then cosines) or "half" (all sines, then all cosines,
+    each octave by octave). ``append_input`` puts the coordinates in front.
+    """
+    factor = np.pi if unit == "half turns" else 1
+    angle = factor * x[:, :, None] * 2.0 ** np.arange(octaves)
+    waves = np.stack((np.sin(angle), np.cos(angle)), 3)  # axis, octave, function
+    order = {"axes": (0, 1, 2, 3), "octaves": (0, 2, 3, 1), "half": (0, 3, 2, 1)}
+    code = waves.transpose(order[layout]).reshape(len(x), -1)
+    return np.concatenate((x, code), 1) if append_input else code
+
+
+def _features(order=None, waves=(np.sin, np.cos), frequencies=None, half=np.pi):
+    """Make a wrong answer to ``features``.
+
+    ``order(layout)`` are the axes of [tokens, axis, octave, function], ``waves`` the
+    two functions, ``frequencies(octaves)`` the frequencies, and ``half`` a half turn.
+    """
+    orders = {"axes": (0, 1, 2, 3), "octaves": (0, 2, 3, 1), "half": (0, 3, 2, 1)}
+
+    def answer(x, octaves, unit, layout, append_input):
+        factor = half if unit == "half turns" else 1
+        own = 2.0 ** np.arange(octaves) if frequencies is None else frequencies(octaves)
+        angle = factor * x[:, :, None] * own
+        both = np.stack([wave(angle) for wave in waves], 3)
+        axes = orders[layout] if order is None else order(layout)
+        code = both.transpose(axes).reshape(len(x), -1)
+        return np.concatenate((x, code), 1) if append_input else code
+
+    return answer
+
+
+FEATURES = Exercise(
+    name="fields-2",
+    title="NeRF's code in three orders",
+    kind="NumPy",
+    minutes=12,
+    lines=6,
+    statement=r"""
+`x` holds points, `[tokens, axes]`.
+Return NeRF's code of each, with `octaves` frequencies $2^\ell$, in float64.
+`unit` is `"half turns"` (the angle is $2^\ell \pi x$) or `"radians"` ($2^\ell x$).
+`layout` is `"axes"`: axis by axis, in it octave by octave, sine and cosine in turn; `"octaves"`: octave by octave, in it the sines of all axes, then the cosines; or `"half"`: all sines, then all cosines, each octave by octave, and in an octave axis by axis.
+With `append_input` the coordinates stand in front.
+Which of these orders is a matter of taste, and when is it not?
+""",
+    hint=r"""
+Make an array `[tokens, axes, octaves, 2]` first.
+The layouts are three orders of its axes.
+""",
+    cases=tuple(
+        (0.4 * draw(tokens, axes), octaves, *options)
+        for tokens, axes, octaves, options in (
+            (1, 1, 2, ("half turns", "axes", False)),
+            (1, 2, 3, ("radians", "octaves", True)),
+            (2, 3, 2, ("half turns", "half", False)),
+            (3, 2, 3, ("half turns", "axes", True)),
+            (2, 3, 4, ("radians", "half", True)),
+            (2, 2, 3, ("half turns", "octaves", False)),
+            (2, 2, 3, ("radians", "axes", False)),
+        )
+    ),
+    solution=features,
+    misconceptions=(
+        Misconception(
+            "π, whatever `unit` is",
+            "In radians the angle is 2^ℓ x, without π.",
+            lambda x, octaves, unit, layout, append_input: features(
+                x, octaves, "half turns", layout, append_input
+            ),
+        ),
+        Misconception(
+            "No π, whatever `unit` is",
+            "In half turns the angle is 2^ℓ π x.",
+            lambda x, octaves, unit, layout, append_input: features(
+                x, octaves, "radians", layout, append_input
+            ),
+        ),
+        Misconception(
+            "Units exchanged",
+            "π belongs to half turns.",
+            lambda x, octaves, unit, layout, append_input: features(
+                x,
+                octaves,
+                "radians" if unit == "half turns" else "half turns",
+                layout,
+                append_input,
+            ),
+        ),
+        Misconception(
+            "2π in place of π", "A half turn is π.", _features(half=2 * np.pi)
+        ),
+        Misconception(
+            "The layout 'axes', whatever is asked for",
+            "`layout` says in which order the features are.",
+            _features(order=lambda layout: (0, 1, 2, 3)),
+        ),
+        Misconception(
+            "The layout 'octaves', whatever is asked for",
+            "`layout` says in which order the features are.",
+            _features(order=lambda layout: (0, 2, 3, 1)),
+        ),
+        Misconception(
+            "The layout 'half', whatever is asked for",
+            "`layout` says in which order the features are.",
+            _features(order=lambda layout: (0, 3, 2, 1)),
+        ),
+        Misconception(
+            "Axes before octaves in 'half'",
+            "Each half goes octave by octave, and an octave axis by axis.",
+            _features(
+                order=lambda layout: {
+                    "axes": (0, 1, 2, 3),
+                    "octaves": (0, 2, 3, 1),
+                    "half": (0, 3, 1, 2),
+                }[layout]
+            ),
+        ),
+        Misconception(
+            "Sine and cosine in turn in 'octaves'",
+            "An octave has the sines of all axes first.",
+            _features(
+                order=lambda layout: {
+                    "axes": (0, 1, 2, 3),
+                    "octaves": (0, 2, 1, 3),
+                    "half": (0, 3, 2, 1),
+                }[layout]
+            ),
+        ),
+        Misconception(
+            "Sines before cosines in 'axes'",
+            "On each axis sine and cosine of one octave are side by side.",
+            _features(
+                order=lambda layout: {
+                    "axes": (0, 1, 3, 2),
+                    "octaves": (0, 2, 3, 1),
+                    "half": (0, 3, 2, 1),
+                }[layout]
+            ),
+        ),
+        Misconception(
+            "Cosines first", "Sines come first.", _features(waves=(np.cos, np.sin))
+        ),
+        Misconception(
+            "Octaves counted from 1",
+            "The slowest octave has the frequency 2⁰ = 1.",
+            _features(frequencies=lambda n: 2.0 ** np.arange(1, n + 1)),
+        ),
+        Misconception(
+            "Frequencies 1, 2, 3, …",
+            "Each octave doubles the frequency.",
+            _features(frequencies=lambda n: np.arange(1.0, n + 1)),
+        ),
+        Misconception(
+            "Evenly spaced frequencies",
+            "The published code has such a switch, but each octave doubles the "
+            "frequency.",
+            _features(frequencies=lambda n: np.linspace(1, 2.0 ** (n - 1), n)),
+        ),
+        Misconception(
+            "Octaves halved",
+            "The frequencies grow: 1, 2, 4, …",
+            _features(frequencies=lambda n: 2.0 ** -np.arange(n)),
+        ),
+        Misconception(
+            "The input at the end",
+            "The coordinates stand in front of the waves.",
+            lambda x, octaves, unit, layout, append_input: np.concatenate(
+                (
+                    features(x, octaves, unit, layout, False),
+                    x[:, : x.shape[1] * append_input],
+                ),
+                1,
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "Sine and cosine of each angle have squares that add up to 1",
+            lambda answer, x, octaves, unit, layout, append_input: bool(
+                np.allclose(
+                    (answer(x, octaves, unit, layout, False) ** 2).sum(1),
+                    x.shape[1] * octaves,
+                )
+            ),
+        ),
+    ),
+    explanation=r"""
+All angles are one array `[tokens, axes, octaves]`, and sines and cosines are stacked on a fourth axis; a layout is an order of the last three axes before they become one.
+For a network that is trained from the start the order is a matter of taste: a permutation of its first layer's columns gives back the same function.
+It is not where trained weights are loaded, and the factor π never is: it changes the frequencies, as {prf:ref}`the theorem on aliases <thm-nerf-alias>` shows.
+""",
+)
+
+
+# fields-3: which point is most similar
+
+
+def most_similar(points, octaves):
+    """Return for each point the index of the other point with the most similar code.
+
+    ``points`` are [tokens, axes]. Codes have ``octaves`` octaves in half turns, and are
+    similar if their inner product is large; of equal ones, to 10⁻⁹, the first counts.
+    The indices are an integer array, [tokens].
+    """
+    offset = points[:, None] - points
+    angle = np.pi * offset[..., None] * 2.0 ** np.arange(octaves)
+    score = np.cos(angle).sum((2, 3))
+    np.fill_diagonal(score, -np.inf)
+    return score.round(9).argmax(1)
+
+
+def _most_similar(score, fill=-np.inf):
+    def answer(points, octaves):
+        found = score(points, octaves)
+        np.fill_diagonal(found, fill)
+        return found.round(9).argmax(1)
+
+    return answer
+
+
+def _cosines(points, octaves, half=np.pi, start=0, wave=np.cos):
+    offset = points[:, None] - points
+    frequencies = 2.0 ** np.arange(start, octaves + start)
+    return wave(half * offset[..., None] * frequencies)
+
+
+def _near(points, octaves):
+    return -np.linalg.norm(points[:, None] - points, axis=-1)
+
+
+_LINE = np.linspace(-1, 1, 9)[:, None]
+_GRID = np.stack(np.meshgrid(np.linspace(-1, 1, 5), np.linspace(-1, 1, 5)), -1)
+
+SIMILAR = Exercise(
+    name="fields-3",
+    title="The most similar point",
+    kind="experiment",
+    minutes=12,
+    lines=6,
+    statement=r"""
+`points` are `[tokens, axes]`.
+Which other point has the most similar code, by the inner product of NeRF's codes with `octaves` octaves, in half turns?
+Return its index for each point, as an integer array; of points that are equally similar, to $10^{-9}$, take the first.
+Try it on nine points from −1 to 1 with ten octaves: which point is the most similar to the last one, and which to the second?
+""",
+    hint=r"""
+The inner product depends on the offset alone.
+A point is always the most similar to itself, so leave it out.
+""",
+    cases=(
+        (np.array([[-1.0], [0.9], [1.0]]), 4),
+        (_LINE, 10),
+        (_LINE, 1),
+        (_GRID.reshape(-1, 2), 3),
+        (0.5 * draw(6, 2), 2),
+        (0.7 * draw(7, 1, seed=1), 3),
+        (draw(5, 3, seed=2), 4),
+    ),
+    solution=most_similar,
+    misconceptions=(
+        Misconception(
+            "The nearest point",
+            "The inner product is not a function that falls with the distance: it has "
+            "lobes.",
+            _most_similar(_near),
+        ),
+        Misconception(
+            "A point with itself",
+            "Each point is the most similar to itself; the other points are asked for.",
+            lambda points, octaves: _cosines(points, octaves).sum((2, 3)).argmax(1),
+        ),
+        Misconception(
+            "The least similar point",
+            "The largest inner product is asked for.",
+            _most_similar(lambda p, octaves: -_cosines(p, octaves).sum((2, 3))),
+        ),
+        Misconception(
+            "The largest size",
+            "A large negative inner product is no similarity.",
+            _most_similar(lambda p, octaves: abs(_cosines(p, octaves).sum((2, 3)))),
+        ),
+        Misconception(
+            "π forgotten",
+            "The codes are in half turns. Without π the ends are not alike.",
+            _most_similar(lambda p, octaves: _cosines(p, octaves, half=1).sum((2, 3))),
+        ),
+        Misconception(
+            "2π in place of π",
+            "A half turn is π: the slowest octave, ℓ = 0, has the period 2, not 1.",
+            _most_similar(
+                lambda p, octaves: _cosines(p, octaves, half=2 * np.pi).sum((2, 3))
+            ),
+        ),
+        Misconception(
+            "The product over the axes",
+            "The inner product is a sum over all features, so over the axes, too.",
+            _most_similar(
+                lambda p, octaves: _cosines(p, octaves).sum(3).prod(2),
+            ),
+        ),
+        Misconception(
+            "Sines alone",
+            "The code has cosines, too, and the product of both pairs is a cosine of "
+            "the difference.",
+            _most_similar(
+                lambda p, octaves: np.einsum(
+                    "iaf,jaf->ij",
+                    np.sin(np.pi * p[..., None] * 2.0 ** np.arange(octaves)),
+                    np.sin(np.pi * p[..., None] * 2.0 ** np.arange(octaves)),
+                )
+            ),
+        ),
+        Misconception(
+            "Only the first axis",
+            "All axes count.",
+            _most_similar(lambda p, octaves: _cosines(p[:, :1], octaves).sum((2, 3))),
+        ),
+        Misconception(
+            "Only the last octave",
+            "All octaves count.",
+            _most_similar(lambda p, octaves: _cosines(p, octaves)[..., -1].sum(2)),
+        ),
+        Misconception(
+            "Only the first octave",
+            "All octaves count.",
+            _most_similar(lambda p, octaves: _cosines(p, octaves)[..., 0].sum(2)),
+        ),
+        Misconception(
+            "The last of equal ones",
+            "Of points that are equally similar the first counts.",
+            lambda points, octaves: (
+                len(points)
+                - 1
+                - np.array(
+                    [
+                        row[::-1].argmax()
+                        for row in (
+                            _cosines(points, octaves).sum((2, 3))
+                            - 1e9 * np.eye(len(points))
+                        ).round(6)
+                    ]
+                )
+            ),
+        ),
+        Misconception(
+            "Roundings decide",
+            "Two points may be equally similar: compare to 10⁻⁹, or roundings of the "
+            "last digit choose for you.",
+            lambda points, octaves: (
+                _cosines(points, octaves).sum((2, 3)) - 1e9 * np.eye(len(points))
+            ).argmax(1),
+        ),
+    ),
+    tolerance=0.0,
+    explanation=r"""
+The inner product of two codes is the sum of $k(x_a - y_a)$ over the axes, so only offsets are needed.
+On nine points from −1 to 1 the last one is the most similar to the first: they have one code, by {prf:ref}`the theorem on aliases <thm-nerf-alias>`.
+The second, −¾, has no partner at the distance 2; the most similar one is at the distance 1, where the kernel is $L - 2$, and not its neighbor, where it is only $L - 4 + \cos \frac\pi4$.
+A network has to take such points apart by the one octave in which they differ.
+""",
+    prediction=Prediction(
+        "Of nine points from −1 to 1, how many have a neighbor as the most similar "
+        "point, with ten octaves?",
+        lambda: int((abs(most_similar(_LINE, 10) - np.arange(9)) == 1).sum()),
+    ),
+)
+
+
+SHEET = Sheet(
+    title="Fields",
+    conventions=r"""
+$L$ is the number of octaves, whose frequencies are $2^\ell$ for $\ell = 0, \dots, L - 1$; in half turns the angle is $2^\ell \pi x$, in radians $2^\ell x$.
+""",
+    example=r"""
+from posedu.numpy.absolute import nerf_features
+
+convention = dict(unit="half turns", layout="axes")
+x = nerf_features(
+    [[0.5], [0.25]], octaves=2, append_input=False, **convention
+)
+print(x.round(3))
+""",
+    figure="fields_explorable",
+    exercises=(KERNEL, FEATURES, SIMILAR),
+)
