@@ -6,10 +6,11 @@ from posedu.catalog.records import EncodingRecord, SpecialCase, Variant, variant
 def _width_of_nerf(variant: Variant) -> int:
     """Return the number of features of NeRF's code, the least that a vector may have.
 
-    ``variant`` is a configuration (set of options) of the encoding.
+    ``variant`` is a configuration (set of options) of NeRF's encoding or of the
+    integrated one.
     """
     axes, octaves = variant.module["axes"], variant.options["octaves"]
-    return int(axes * (2 * octaves + variant.options["append_input"]))
+    return int(axes * (2 * octaves + variant.options.get("append_input", False)))
 
 
 def _groups(variant: Variant) -> int:
@@ -329,6 +330,57 @@ ENCODINGS = (
         bounded="yes, without the appended input: |γ|² is N times the octaves",
         sizes=("d_model",),
         axes=2,
+        unit=_width_of_nerf,
+        any_wider=True,
+    ),
+    EncodingRecord(
+        name="integrated",
+        title="Integrated positional encoding (mip-NeRF)",
+        paper="barron2021",
+        arxiv="2103.13415",
+        kind="features",
+        hooks=("embed",),
+        file="absolute.integrated",
+        function="embed_integrated",
+        module="Integrated",
+        variants=(
+            variant(
+                octaves=2,
+                unit="radians",
+                layout="half",
+                module={"axes": 2},
+                heads=1,
+            ),
+            variant(
+                octaves=3,
+                unit="half turns",
+                layout="axes",
+                module={"axes": 2},
+                heads=1,
+            ),
+            variant(
+                octaves=1,
+                unit="radians",
+                layout="octaves",
+                module={"axes": 2},
+                heads=1,
+            ),
+        ),
+        chapter="fields",
+        lab="fields",
+        parameters="0",
+        cost="O(L N octaves) once, at the input",
+        relative="its inner products are, for each pair of deviations",
+        bounded="yes: |γ|² is at most N times the octaves",
+        special_cases=(
+            SpecialCase(
+                "nerf",
+                "the deviations are 0 and the input is not appended",
+                "eq-integrated-point",
+            ),
+        ),
+        sizes=("d_model",),
+        axes=4,
         unit=_width_of_nerf,
         any_wider=True,
     ),

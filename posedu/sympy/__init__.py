@@ -6,6 +6,7 @@ from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
+from posedu.sympy.absolute.integrated import embed_integrated
 from posedu.sympy.absolute.learned import (
     embed_learned,
     embed_random,
@@ -104,6 +105,7 @@ __all__ = [
     "delta_net",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_integrated",
     "embed_laplacian",
     "embed_learned",
     "embed_nerf",

@@ -800,6 +800,68 @@ NERF = (
 )
 
 
+# Integrated encoding: code(mean, deviation, frequencies) → [tokens, 2 octaves].
+
+
+def _damped(mean, frequencies, exponent):
+    angle = np.multiply.outer(mean, frequencies)
+    damping = np.exp(-exponent)
+    return np.concatenate((damping * np.sin(angle), damping * np.cos(angle)), -1)
+
+
+def integrated_by_deviation(mean, deviation, frequencies):
+    """The deviation where the formula has the variance."""
+    spread = np.multiply.outer(deviation, frequencies**2)
+    return _damped(mean, frequencies, spread / 2)
+
+
+def integrated_without_square(mean, deviation, frequencies):
+    """2^ℓ in place of 4^ℓ: the variance is not scaled with the square."""
+    spread = np.multiply.outer(deviation**2, frequencies)
+    return _damped(mean, frequencies, spread / 2)
+
+
+def integrated_without_half(mean, deviation, frequencies):
+    """The exponent without ½."""
+    return _damped(mean, frequencies, np.multiply.outer(deviation, frequencies) ** 2)
+
+
+def integrated_of_turns(mean, deviation, frequencies):
+    """Tancik's exponent, 2π² σ², of frequencies that count full turns."""
+    spread = np.multiply.outer(deviation, frequencies)
+    return _damped(mean, frequencies, 2 * np.pi**2 * spread**2)
+
+
+INTEGRATED = (
+    integrated_by_deviation,
+    integrated_without_square,
+    integrated_without_half,
+    integrated_of_turns,
+)
+
+
+# A piece of a cone: moments(near, far, radius) → mean, variance along, across.
+
+
+def cone_by_powers(near, far, radius):
+    """google/mipnerf, conical_frustum_to_gaussian with ``stable=False``."""
+    volume = far**3 - near**3
+    mean = 3 * (far**4 - near**4) / (4 * volume)
+    square = near.dtype.type(3 / 5) * (far**5 - near**5) / volume
+    return mean, square - mean**2, radius**2 * square / 4
+
+
+def cone_of_sums(near, far, radius):
+    """A summary of the paper, with t_δ = (t₁ + t₀)/2 in place of (t₁ − t₀)/2."""
+    mid = half = (near + far) / 2
+    size = 3 * mid**2 + half**2
+    return (
+        mid + 2 * mid * half**2 / size,
+        half**2 / 3 - 4 / 15 * half**4 * (12 * mid**2 - half**2) / size**2,
+        radius**2 * (mid**2 / 4 + 5 / 12 * half**2 - 4 / 15 * half**4 / size),
+    )
+
+
 # Learned absolute embeddings: rows(table, positions) → [tokens, d].
 
 

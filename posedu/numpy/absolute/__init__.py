@@ -14,6 +14,11 @@ from posedu.numpy.absolute.fourier import (
     gaussian_kernel,
     gelu,
 )
+from posedu.numpy.absolute.integrated import (
+    cone_moments,
+    embed_integrated,
+    integrated_features,
+)
 from posedu.numpy.absolute.learned import (
     cosine_bound,
     embed_bert,
@@ -30,6 +35,7 @@ from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, si
 
 __all__ = [
     "cape",
+    "cone_moments",
     "cosine_bound",
     "draw_cape",
     "draw_pose",
@@ -37,6 +43,7 @@ __all__ = [
     "embed_bert",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_integrated",
     "embed_learned",
     "embed_nerf",
     "embed_random",
@@ -47,6 +54,7 @@ __all__ = [
     "fourier_features",
     "gaussian_kernel",
     "gelu",
+    "integrated_features",
     "nerf_features",
     "nerf_kernel",
     "offset_matrix",

@@ -18,6 +18,11 @@ from posedu.sympy.absolute.fourier import (
     mean_over_normal,
     wave_mean,
 )
+from posedu.sympy.absolute.integrated import (
+    cone_moments,
+    embed_integrated,
+    integrated_features,
+)
 from posedu.sympy.absolute.learned import (
     embed_learned,
     embed_random,
@@ -45,8 +50,10 @@ __all__ = [
     "butcher",
     "cape",
     "commutant",
+    "cone_moments",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_integrated",
     "embed_learned",
     "embed_nerf",
     "embed_random",
@@ -57,6 +64,7 @@ __all__ = [
     "fourier_features",
     "gap_probability",
     "gelu",
+    "integrated_features",
     "mean_over_normal",
     "mean_over_uniform",
     "nerf_features",

@@ -3,6 +3,7 @@
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER, VectorField
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
+from posedu.torch.absolute.integrated import Integrated
 from posedu.torch.absolute.learned import (
     BERTInput,
     Learned,
@@ -20,6 +21,7 @@ __all__ = [
     "BERTInput",
     "FourierLearned",
     "FourierRandom",
+    "Integrated",
     "Learned",
     "LearnedPerLayer",
     "NeRF",

@@ -84,10 +84,16 @@ class NeRF(PointCode):
 def angles_of_octaves(
     at: Float[Tensor, "*rows axes"], octaves: int, unit: NeRFUnit
 ) -> Float[Tensor, "*rows octaves axes"]:
-    """Return 2^ℓ x_a, times π if ``unit`` is half turns, octave by octave."""
-    doubled = torch.stack([at * 2.0**octave for octave in range(octaves)], -2)
-    angle = doubled * math.pi if unit == "half turns" else doubled
-    return require_exact_angles("angles", angle)
+    """Return 2^ℓ x_a, times π if ``unit`` is half turns; refuse angles above 2²⁹."""
+    return require_exact_angles("angles", scaled_by_octaves(at, octaves, unit))
+
+
+def scaled_by_octaves(
+    t: Float[Tensor, "*rows axes"], octaves: int, unit: NeRFUnit
+) -> Float[Tensor, "*rows octaves axes"]:
+    """Return ``t`` times the frequency of each octave, 2^ℓ or 2^ℓ π."""
+    doubled = torch.stack([t * 2.0**octave for octave in range(octaves)], -2)
+    return doubled * math.pi if unit == "half turns" else doubled
 
 
 def arrange(
