@@ -1,7 +1,8 @@
-"""Exercises on fields: NeRF's encoding."""
+"""Exercises on fields: NeRF's encoding and the integrated one."""
 
 import numpy as np
 import sympy as sp
+import torch
 
 from posedu.book.exercises.records import (
     Exercise,
@@ -501,6 +502,464 @@ A network has to take such points apart by the one octave in which they differ.
 )
 
 
+# fields-4: the variance of a wave
+
+
+def variance(mean, deviation):
+    """Return the variance of sin x for x ~ N(mean, deviation²), as an expression."""
+    v = deviation**2
+    square = (1 - sp.exp(-2 * v) * sp.cos(2 * mean)) / 2
+    return square - sp.exp(-v) * sp.sin(mean) ** 2
+
+
+def _variance(double=2, single=1, half=sp.S.Half, sign=-1, wave=sp.cos):
+    """Make a wrong answer to ``variance``: exponents and factors of its two terms."""
+
+    def answer(mean, deviation):
+        v = deviation**2
+        square = half * (1 + sign * sp.exp(-double * v) * wave(2 * mean))
+        return square - sp.exp(-single * v) * sp.sin(mean) ** 2
+
+    return answer
+
+
+_MU = sp.Symbol("mu", real=True)
+_S = sp.Symbol("sigma", positive=True)
+
+VARIANCE = Exercise(
+    name="fields-4",
+    title="The variance of a feature",
+    kind="by hand",
+    minutes=10,
+    lines=3,
+    statement=r"""
+On paper: $x \sim \mathcal N(\mu, \sigma^2)$, and $\operatorname{E} \sin x = e^{-\sigma^2/2} \sin \mu$, $\operatorname{E} \cos x = e^{-\sigma^2/2} \cos \mu$.
+What is the variance of $\sin x$?
+Return a SymPy expression of `mean` and `deviation`.
+What does it tend to when nothing is known of $x$?
+""",
+    hint=r"""
+$\sin^2 x = \frac12 (1 - \cos 2x)$, and $2x$ is normal, too.
+""",
+    cases=(
+        (sp.Integer(0), sp.Integer(1)),
+        (sp.Rational(1, 2), sp.Rational(1, 3)),
+        (_MU, sp.Rational(1, 2)),
+        (_MU, _S),
+    ),
+    solution=variance,
+    misconceptions=(
+        Misconception(
+            "The mean of the square",
+            "The variance is the mean of the square less the square of the mean.",
+            lambda mean, deviation: (
+                (1 - sp.exp(-2 * deviation**2) * sp.cos(2 * mean)) / 2
+            ),
+        ),
+        Misconception(
+            "cos 2x damped like cos x",
+            "2x has the deviation 2σ, so the exponent is −(2σ)²/2 = −2σ².",
+            _variance(double=sp.Rational(1, 2)),
+        ),
+        Misconception(
+            "Exponent of 2x only doubled",
+            "2x has the variance 4σ², four times as large.",
+            _variance(double=1),
+        ),
+        Misconception(
+            "Exponent −4σ²",
+            "The exponent is half the variance of 2x, 4σ²/2.",
+            _variance(double=4),
+        ),
+        Misconception(
+            "Mean not squared",
+            "The square of e^(−σ²/2) sin μ has e^(−σ²).",
+            _variance(single=sp.Rational(1, 2)),
+        ),
+        Misconception(
+            "Mean damped too strongly",
+            "The square of e^(−σ²/2) is e^(−σ²).",
+            _variance(single=2),
+        ),
+        Misconception(
+            "The variance of the cosine",
+            "sin² x is ½ (1 − cos 2x), with a minus.",
+            lambda mean, deviation: variance(mean + sp.pi / 2, deviation),
+        ),
+        Misconception(
+            "cos² in place of sin²",
+            "sin² x is ½ (1 − cos 2x), with a minus.",
+            _variance(sign=1),
+        ),
+        Misconception(
+            "½ forgotten",
+            "sin² x is half of 1 − cos 2x.",
+            _variance(half=1),
+        ),
+        Misconception(
+            "Linear error propagation",
+            "cos² μ σ² holds for small σ only; it grows without bound.",
+            lambda mean, deviation: (deviation * sp.cos(mean)) ** 2,
+        ),
+        Misconception(
+            "σ in place of σ²",
+            "The exponents have the variance, not the deviation.",
+            lambda mean, deviation: variance(mean, sp.sqrt(deviation)),
+        ),
+        Misconception(
+            "sin 2μ",
+            "sin² x contains the cosine of 2x.",
+            _variance(wave=sp.sin),
+        ),
+        Misconception(
+            "1 − e^(−σ²)",
+            "That is the sum of the variances of sine and cosine.",
+            lambda mean, deviation: 1 - sp.exp(-(deviation**2)),
+        ),
+    ),
+    properties=(
+        Property(
+            "The variances at μ and at μ + π/2, of sine and cosine, add up to "
+            "1 − e^(−σ²)",
+            lambda answer, mean, deviation: bool(
+                abs(
+                    sp.N(
+                        answer(sp.Rational(1, 3), sp.Rational(1, 2))
+                        + answer(sp.Rational(1, 3) + sp.pi / 2, sp.Rational(1, 2))
+                        - 1
+                        + sp.exp(-sp.Rational(1, 4))
+                    )
+                )
+                < 1e-9
+            ),
+        ),
+    ),
+    explanation=r"""
+$\operatorname{E} \sin^2 x = \frac12 (1 - \operatorname{E} \cos 2x) = \frac12 (1 - e^{-2\sigma^2} \cos 2\mu)$, because $2x$ has the variance $4\sigma^2$.
+Less the square of the mean it is $\frac12 (1 - e^{-2\sigma^2} \cos 2\mu) - e^{-\sigma^2} \sin^2 \mu$.
+For large $\sigma$ it tends to $\frac12$, the variance of a sine at an angle of which nothing is known: the mean code, {prf:ref}`the integrated encoding <def-integrated-box>`, is 0 there, and each single code is not.
+""",
+)
+
+
+# fields-5: the integrated encoding
+
+
+def integrated(mean, deviation, octaves):
+    """Return the mean code for the points' ``mean`` and ``deviation``, [tokens, axes].
+
+    Angles are 2^ℓ x, for ℓ = 0 … octaves − 1. All sines come first, then all cosines,
+    each octave by octave, and in an octave axis by axis.
+    """
+    theta = 2.0 ** np.arange(octaves)[:, None]
+    angle = mean[:, None] * theta
+    damping = np.exp(-((deviation[:, None] * theta) ** 2) / 2)
+    waves = np.stack((damping * np.sin(angle), damping * np.cos(angle)), 1)
+    return waves.reshape(len(mean), -1)
+
+
+def _integrated(exponent=None, waves=(np.sin, np.cos), axes=(0, 1, 2, 3)):
+    """Make a wrong answer to ``integrated``.
+
+    ``exponent(deviation, theta)`` is that of the damping, without its minus; ``waves``
+    replace sine and cosine; ``axes`` are those of [tokens, function, octave, axis].
+    """
+
+    def answer(mean, deviation, octaves):
+        theta = 2.0 ** np.arange(octaves)[:, None]
+        angle, spread = mean[:, None] * theta, deviation[:, None]
+        own = (spread * theta) ** 2 / 2 if exponent is None else exponent(spread, theta)
+        both = np.stack([np.exp(-own) * wave(angle) for wave in waves], 1)
+        return both.transpose(axes).reshape(len(mean), -1)
+
+    return answer
+
+
+INTEGRATED = Exercise(
+    name="fields-5",
+    title="The integrated encoding",
+    kind="NumPy",
+    minutes=10,
+    lines=5,
+    statement=r"""
+`mean` and `deviation` are `[tokens, axes]`: each coordinate is normal, with this mean and standard deviation.
+Return the mean of NeRF's code for each token, with `octaves` octaves and the angles $2^\ell x$: all sines first, then all cosines, each octave by octave, and in an octave axis by axis.
+Which octave fades first?
+""",
+    hint=r"""
+The factor of an octave is $e^{-(2^\ell \sigma)^2/2}$.
+""",
+    cases=(
+        (np.array([[0.5]]), np.array([[0.25]]), 2),
+        (np.array([[0.5, -1.0]]), np.array([[0.0, 0.5]]), 2),
+        (draw(3, 2), abs(draw(3, 2, seed=1)), 3),
+        (draw(2, 3, seed=2), 0.3 * abs(draw(2, 3, seed=3)), 4),
+    ),
+    solution=integrated,
+    misconceptions=(
+        Misconception(
+            "The code of the mean",
+            "Uncertainty damps each octave.",
+            _integrated(exponent=lambda s, theta: 0 * s * theta),
+        ),
+        Misconception(
+            "Exponent without ½",
+            "The exponent is half of the variance of the angle.",
+            _integrated(exponent=lambda s, theta: (s * theta) ** 2),
+        ),
+        Misconception(
+            "Frequency not squared",
+            "The variance of the angle is 4^ℓ σ².",
+            _integrated(exponent=lambda s, theta: s**2 * theta / 2),
+        ),
+        Misconception(
+            "Deviation not squared",
+            "The variance of the angle is 4^ℓ σ².",
+            _integrated(exponent=lambda s, theta: s * theta**2 / 2),
+        ),
+        Misconception(
+            "Neither squared",
+            "The exponent has the variance of the angle, not its deviation.",
+            _integrated(exponent=lambda s, theta: s * theta / 2),
+        ),
+        Misconception(
+            "The same factor for all octaves",
+            "An octave's angle has the deviation 2^ℓ σ.",
+            _integrated(exponent=lambda s, theta: s**2 / 2 * theta**0),
+        ),
+        Misconception(
+            "Divided by the frequency",
+            "Fast octaves fade first.",
+            _integrated(exponent=lambda s, theta: (s / theta) ** 2 / 2),
+        ),
+        Misconception(
+            "With π",
+            "The angles are 2^ℓ x, without π.",
+            lambda mean, deviation, octaves: integrated(
+                np.pi * mean, np.pi * deviation, octaves
+            ),
+        ),
+        Misconception(
+            "π in the exponent alone",
+            "The angles are 2^ℓ x, without π.",
+            _integrated(exponent=lambda s, theta: (np.pi * s * theta) ** 2 / 2),
+        ),
+        Misconception(
+            "Cosines first",
+            "All sines come first.",
+            _integrated(waves=(np.cos, np.sin)),
+        ),
+        Misconception(
+            "Octave by octave, sines and cosines",
+            "All sines come first, of all octaves.",
+            _integrated(axes=(0, 2, 1, 3)),
+        ),
+        Misconception(
+            "Axis by axis in each half",
+            "Each half goes octave by octave, and in an octave axis by axis.",
+            _integrated(axes=(0, 1, 3, 2)),
+        ),
+        Misconception(
+            "NeRF's order of the paper",
+            "All sines come first.",
+            _integrated(axes=(0, 3, 2, 1)),
+        ),
+        Misconception(
+            "Octaves counted from 1",
+            "The slowest octave has the angle x.",
+            lambda mean, deviation, octaves: integrated(
+                2 * mean, 2 * deviation, octaves
+            ),
+        ),
+        Misconception(
+            "Mean and deviation exchanged",
+            "The mean is in the angle, the deviation in the factor.",
+            lambda mean, deviation, octaves: integrated(deviation, mean, octaves),
+        ),
+        Misconception(
+            "Growing instead of fading",
+            "The exponent is negative.",
+            _integrated(exponent=lambda s, theta: -((s * theta) ** 2) / 2),
+        ),
+    ),
+    properties=(
+        Property(
+            "Without deviations the squares of a code add up to axes times octaves",
+            lambda answer, mean, deviation, octaves: bool(
+                np.allclose(
+                    (answer(mean, 0 * mean, octaves) ** 2).sum(1),
+                    mean.shape[1] * octaves,
+                )
+            ),
+        ),
+    ),
+    explanation=r"""
+An octave's angle is normal with the deviation $2^\ell \sigma$, so its sine and cosine have the means $e^{-4^\ell \sigma^2/2} \sin 2^\ell \mu$ and $e^{-4^\ell \sigma^2/2} \cos 2^\ell \mu$, as {prf:ref}`the definition <def-integrated-box>` asks.
+The fastest octave fades first: the factor of each octave is the fourth power of that of the one below.
+""",
+)
+
+
+# fields-6: scores of jittered positions
+
+
+def mean_score(q, k, offset, deviation, omega):
+    """Return RoPE's mean score of one query and one key at uncertain positions, a scalar.
+
+    ``q`` and ``k`` are [2 * pairs], in the half layout, and ``omega`` are the
+    frequencies, [pairs]. The positions are independent and normal, with the difference
+    ``offset`` of the query's mean and the key's, and both with ``deviation``.
+    """
+    a, b = q.chunk(2)
+    c, d = k.chunk(2)
+    angle = omega * offset
+    score = (a * c + b * d) * angle.cos() + (b * c - a * d) * angle.sin()
+    return (score * (-((omega * deviation) ** 2)).exp()).sum()
+
+
+def _mean_score(exponent=None, sign=1, pairs=None):
+    """Make a wrong answer to ``mean_score``.
+
+    ``exponent(omega, deviation)`` is that of the damping, without its minus; ``sign``
+    multiplies the offset; ``pairs(x)`` are first and second members.
+    """
+
+    def answer(q, k, offset, deviation, omega):
+        halves = (lambda x: x.chunk(2)) if pairs is None else pairs
+        (a, b), (c, d) = halves(q), halves(k)
+        angle = sign * omega * offset
+        score = (a * c + b * d) * angle.cos() + (b * c - a * d) * angle.sin()
+        if exponent is None:
+            own = (omega * deviation) ** 2
+        else:
+            own = exponent(omega, deviation)
+        return (score * (-own).exp()).sum()
+
+    return answer
+
+
+def _vectors(pairs, seed):
+    return (torch.tensor(draw(2 * pairs, seed=seed + n)) for n in (0, 1))
+
+
+MEAN_SCORE = Exercise(
+    name="fields-6",
+    title="RoPE at uncertain positions",
+    kind="PyTorch",
+    minutes=15,
+    lines=5,
+    statement=r"""
+A query `q` and a key `k`, `[2 * pairs]` in the half layout, are rotated by RoPE with the frequencies `omega`, `[pairs]`.
+Their positions are independent and normal, each with the standard deviation `deviation`; the query's mean less the key's is `offset`.
+Return the mean of the score $q^\top R_{j-i}\, k$, without a scale, as a tensor with one number.
+A pair $p$ rotates $(x_p, x_{p + \text{pairs}})$ from the first towards the second by the position times `omega[p]`.
+What changes if one error moves both positions?
+""",
+    hint=r"""
+Without uncertainty a pair $(a, b)$ of the query and $(c, d)$ of the key give $(ac + bd) \cos \alpha + (bc - ad) \sin \alpha$.
+The difference of the positions is normal, too: with which variance?
+""",
+    cases=tuple(
+        (*_vectors(pairs, seed), offset, deviation, torch.tensor(omega))
+        for pairs, seed, offset, deviation, omega in (
+            (1, 0, 1.0, 0.5, [1.0]),
+            (2, 2, 3.0, 0.7, [1.0, 0.1]),
+            (2, 4, -2.0, 0.0, [0.5, 0.25]),
+            (4, 6, 5.0, 2.0, [1.0, 0.3, 0.1, 0.03]),
+        )
+    ),
+    solution=mean_score,
+    misconceptions=(
+        Misconception(
+            "No damping",
+            "The mean of a cosine is not the cosine of the mean.",
+            _mean_score(exponent=lambda omega, s: 0 * omega),
+        ),
+        Misconception(
+            "One position certain",
+            "Both positions are uncertain: the variances add up.",
+            _mean_score(exponent=lambda omega, s: (omega * s) ** 2 / 2),
+        ),
+        Misconception(
+            "Deviations added",
+            "Variances of independent numbers add up, not deviations.",
+            _mean_score(exponent=lambda omega, s: 2 * (omega * s) ** 2),
+        ),
+        Misconception(
+            "Frequency not squared",
+            "The variance of an angle has the square of its frequency.",
+            _mean_score(exponent=lambda omega, s: omega * s**2),
+        ),
+        Misconception(
+            "Deviation not squared",
+            "The exponent has the variance.",
+            _mean_score(exponent=lambda omega, s: omega**2 * s),
+        ),
+        Misconception(
+            "One factor for all pairs",
+            "A fast pair is damped more than a slow one.",
+            _mean_score(exponent=lambda omega, s: 0 * omega + s**2),
+        ),
+        Misconception(
+            "2π in the exponent",
+            "The frequencies are in radians.",
+            _mean_score(exponent=lambda omega, s: (2 * torch.pi * omega * s) ** 2),
+        ),
+        Misconception(
+            "Offset with the other sign",
+            "The offset is the query's position less the key's.",
+            _mean_score(sign=-1),
+        ),
+        Misconception(
+            "Interleaved layout",
+            "In the half layout the second member of a pair is `pairs` places later.",
+            _mean_score(pairs=lambda x: (x[::2], x[1::2])),
+        ),
+        Misconception(
+            "Growing instead of fading",
+            "The exponent is negative.",
+            _mean_score(exponent=lambda omega, s: -((omega * s) ** 2)),
+        ),
+        Misconception(
+            "Cosines alone",
+            "q and k differ, so the sine of the offset counts, too.",
+            lambda q, k, offset, deviation, omega: (
+                (q * k).reshape(2, -1).sum(0)
+                * (omega * offset).cos()
+                * (-((omega * deviation) ** 2)).exp()
+            ).sum(),
+        ),
+        Misconception(
+            "Scaled by √d",
+            "The score is asked for without a scale.",
+            lambda q, k, offset, deviation, omega: (
+                mean_score(q, k, offset, deviation, omega) / len(q) ** 0.5
+            ),
+        ),
+        Misconception(
+            "A mean over the pairs",
+            "The score is the sum over all pairs.",
+            lambda q, k, offset, deviation, omega: (
+                mean_score(q, k, offset, deviation, omega) / len(omega)
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "Without uncertainty and offset the score is the inner product",
+            lambda answer, q, k, offset, deviation, omega: bool(
+                torch.isclose(answer(q, k, 0.0, 0.0, omega), (q * k).sum())
+            ),
+        ),
+    ),
+    explanation=r"""
+A pair's score is a cosine and a sine of $\omega_p$ times the difference of the positions, and this difference is normal with the variance $2\sigma^2$.
+So each pair is damped by $e^{-\omega_p^2 \cdot 2\sigma^2/2} = e^{-\omega_p^2 \sigma^2}$, by {prf:ref}`the theorem on uncertain positions <thm-integrated-rope>` with $\rho = \sigma$.
+If one error moves both positions, their difference is certain, and nothing is damped.
+""",
+)
+
+
 SHEET = Sheet(
     title="Fields",
     conventions=r"""
@@ -516,5 +975,5 @@ x = nerf_features(
 print(x.round(3))
 """,
     figure="fields_explorable",
-    exercises=(KERNEL, FEATURES, SIMILAR),
+    exercises=(KERNEL, FEATURES, SIMILAR, VARIANCE, INTEGRATED, MEAN_SCORE),
 )
