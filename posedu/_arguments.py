@@ -26,6 +26,11 @@ FourierAmplitude = Literal["one", "pairs", "features"]
 NeRFUnit = Literal["half turns", "radians"]
 NeRFLayout = Literal["axes", "octaves", "half"]
 
+# Hash grid: cells of a level (the paper), or its vertices (the code); a factor for each
+# axis, of which the second is near 2³² divided by the golden ratio.
+GridResolution = Literal["cells", "vertices"]
+HASH_FACTORS = (1, 2_654_435_761, 805_459_861)
+
 # Learned absolute embeddings: what a position beyond the table gets.
 BeyondTable = Literal["raise", "zero", "clip"]
 
@@ -289,6 +294,26 @@ def require_negative(name: str, value: float) -> float:
     if require_finite(name, value) >= 0:
         raise ValueError(f"{name} must be below 0, got {value}")
     return float(value)
+def require_hash_grid(
+    axes: int, levels: int, table_size: int, coarsest: int, finest: int
+) -> None:
+    """Raise unless a hash grid has 1 to 3 axes and sizes that fit each other.
+
+    ``table_size`` is a power of two, and one level has one resolution.
+    if require_dimension("axes", axes, 1) > len(HASH_FACTORS):
+        raise ValueError(f"axes must be 1, 2 or 3, got {axes}")
+    require_dimension("levels", levels, 1)
+    size = require_dimension("table_size", table_size, 1)
+    if size & (size - 1):
+        raise ValueError(f"table_size must be a power of two, got {table_size}")
+    require_dimension("coarsest", coarsest, 1)
+    if require_dimension("finest", finest, 1) < coarsest:
+        raise ValueError(f"finest must be at least coarsest = {coarsest}, got {finest}")
+    if levels == 1 and finest != coarsest:
+        raise ValueError(
+            f"one level has one resolution, got coarsest = {coarsest} and finest = "
+            f"{finest}"
+        )
 
 
 def require_stretch(name: str, value: float) -> float:

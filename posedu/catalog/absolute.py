@@ -13,6 +13,14 @@ def _width_of_nerf(variant: Variant) -> int:
     return int(axes * (2 * octaves + variant.options.get("append_input", False)))
 
 
+def _width_of_hash_grid(variant: Variant) -> int:
+    """Return the number of features of a hash grid's code.
+
+    ``variant`` is a configuration (set of options) of the encoding.
+    """
+    return int(variant.options["levels"] * variant.module["features"])
+
+
 def _groups(variant: Variant) -> int:
     """Return the number of coordinate groups of a learnable Fourier encoding.
 
@@ -382,6 +390,48 @@ ENCODINGS = (
         sizes=("d_model",),
         axes=4,
         unit=_width_of_nerf,
+        any_wider=True,
+    ),
+    EncodingRecord(
+        name="hash-grid",
+        title="Multiresolution hash grid (Instant NGP)",
+        paper="mueller2022",
+        arxiv="2201.05989",
+        kind="features",
+        hooks=("embed",),
+        file="absolute.hash_grid",
+        function="embed_hash_grid",
+        module="HashGrid",
+        variants=(
+            variant(
+                levels=2,
+                table_size=16,
+                coarsest=4,
+                finest=9,
+                resolution="cells",
+                module={"axes": 2, "features": 2},
+                heads=1,
+            ),
+            variant(
+                levels=3,
+                table_size=16,
+                coarsest=2,
+                finest=5,
+                resolution="vertices",
+                module={"axes": 2, "features": 1},
+                parameters="features*(coarsest**N+2*table_size)",
+                heads=1,
+            ),
+        ),
+        chapter="fields",
+        lab="fields",
+        parameters="features*levels*table_size",
+        cost="O(L levels 2^N features) once, at the input",
+        relative="no: each vertex has a row of its own or shares one by chance",
+        bounded="by its largest entry, since rows are averaged",
+        sizes=("d_model",),
+        axes=2,
+        unit=_width_of_hash_grid,
         any_wider=True,
     ),
     EncodingRecord(

@@ -6,6 +6,7 @@ from posedu.numpy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
+from posedu.numpy.absolute.hash_grid import embed_hash_grid
 from posedu.numpy.absolute.integrated import embed_integrated
 from posedu.numpy.absolute.learned import (
     embed_learned,
@@ -115,6 +116,7 @@ __all__ = [
     "delta_net",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_hash_grid",
     "embed_integrated",
     "embed_laplacian",
     "embed_learned",

@@ -6,6 +6,7 @@ from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
+from posedu.sympy.absolute.hash_grid import embed_hash_grid
 from posedu.sympy.absolute.integrated import embed_integrated
 from posedu.sympy.absolute.learned import (
     embed_learned,
@@ -105,6 +106,7 @@ __all__ = [
     "delta_net",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_hash_grid",
     "embed_integrated",
     "embed_laplacian",
     "embed_learned",

@@ -3,6 +3,7 @@
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
+from posedu.torch.absolute.hash_grid import HashGrid
 from posedu.torch.absolute.integrated import Integrated
 from posedu.torch.absolute.learned import (
     BERTInput,
@@ -128,6 +129,7 @@ __all__ = [
     "FourierRandom",
     "GatedDeltaNet",
     "Geometric",
+    "HashGrid",
     "Inkling",
     "Integrated",
     "KERPLELog",

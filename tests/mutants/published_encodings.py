@@ -862,6 +862,45 @@ def cone_of_sums(near, far, radius):
     )
 
 
+# Hash grid: rows(vertices, table_size) → [tokens], for two axes.
+
+PRIME = 2_654_435_761
+
+
+def hashed_in_float32(vertices, table_size):
+    """Products of floats: their low digits, which alone count, are rounded away."""
+    x, y = vertices.T
+    product = y.astype(np.float32) * np.float32(PRIME)
+    return (x ^ product.astype(np.int64)) % table_size
+
+
+def hashed_with_remainder(vertices, table_size):
+    """int32 and C's remainder, which has the sign of the hash."""
+    x, y = vertices.astype(np.int32).T
+    mixed = x ^ (y * np.uint32(PRIME).astype(np.int32))
+    return np.fmod(mixed, np.int32(table_size)).astype(np.int64)
+
+
+def hashed_by_sum(vertices, table_size):
+    """A sum in place of the exclusive or."""
+    x, y = vertices.T
+    return (x + y * PRIME) % table_size
+
+
+def hashed_by_even_factor(vertices, table_size):
+    """A factor that is no odd number: columns collide."""
+    x, y = vertices.T
+    return (x ^ (y * (PRIME - 1))) % table_size
+
+
+HASHES = (
+    hashed_in_float32,
+    hashed_with_remainder,
+    hashed_by_sum,
+    hashed_by_even_factor,
+)
+
+
 # Learned absolute embeddings: rows(table, positions) → [tokens, d].
 
 

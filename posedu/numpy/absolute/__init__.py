@@ -14,6 +14,14 @@ from posedu.numpy.absolute.fourier import (
     gaussian_kernel,
     gelu,
 )
+from posedu.numpy.absolute.hash_grid import (
+    Level,
+    count_collisions,
+    embed_hash_grid,
+    grid_hash,
+    grid_levels,
+    hash_grid_features,
+)
 from posedu.numpy.absolute.integrated import (
     cone_moments,
     embed_integrated,
@@ -34,15 +42,18 @@ from posedu.numpy.absolute.randomized import draw_randomized, randomized
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, sinusoidal
 
 __all__ = [
+    "Level",
     "cape",
     "cone_moments",
     "cosine_bound",
+    "count_collisions",
     "draw_cape",
     "draw_pose",
     "draw_randomized",
     "embed_bert",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_hash_grid",
     "embed_integrated",
     "embed_learned",
     "embed_nerf",
@@ -54,6 +65,9 @@ __all__ = [
     "fourier_features",
     "gaussian_kernel",
     "gelu",
+    "grid_hash",
+    "grid_levels",
+    "hash_grid_features",
     "integrated_features",
     "nerf_features",
     "nerf_kernel",

@@ -18,6 +18,11 @@ from posedu.sympy.absolute.fourier import (
     mean_over_normal,
     wave_mean,
 )
+from posedu.sympy.absolute.hash_grid import (
+    embed_hash_grid,
+    grid_hash,
+    hash_grid_features,
+)
 from posedu.sympy.absolute.integrated import (
     cone_moments,
     embed_integrated,
@@ -53,6 +58,7 @@ __all__ = [
     "cone_moments",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_hash_grid",
     "embed_integrated",
     "embed_learned",
     "embed_nerf",
@@ -64,6 +70,8 @@ __all__ = [
     "fourier_features",
     "gap_probability",
     "gelu",
+    "grid_hash",
+    "hash_grid_features",
     "integrated_features",
     "mean_over_normal",
     "mean_over_uniform",

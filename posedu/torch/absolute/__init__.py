@@ -3,6 +3,7 @@
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER, VectorField
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
+from posedu.torch.absolute.hash_grid import HashGrid
 from posedu.torch.absolute.integrated import Integrated
 from posedu.torch.absolute.learned import (
     BERTInput,
@@ -21,6 +22,7 @@ __all__ = [
     "BERTInput",
     "FourierLearned",
     "FourierRandom",
+    "HashGrid",
     "Integrated",
     "Learned",
     "LearnedPerLayer",
