@@ -409,7 +409,7 @@ ENCODINGS = (
                 coarsest=4,
                 finest=9,
                 resolution="cells",
-                module={"axes": 2, "features": 2},
+                module={"axes": 2, "features": 2, "spread": 1.0},
                 heads=1,
             ),
             variant(
@@ -418,7 +418,7 @@ ENCODINGS = (
                 coarsest=2,
                 finest=5,
                 resolution="vertices",
-                module={"axes": 2, "features": 1},
+                module={"axes": 2, "features": 1, "spread": 1.0},
                 parameters="features*(coarsest**N+2*table_size)",
                 heads=1,
             ),

@@ -15,12 +15,12 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
     require_hash_grid,
+    require_not_negative,
 )
 from posedu.torch.absolute._point_code import PointCode
 
 _WORD = 2**32 - 1
 _DIGITS = 10  # to which a resolution is rounded before it becomes an integer
-_LARGEST_ENTRY = 1e-4
 
 
 class HashGrid(PointCode):
@@ -48,12 +48,14 @@ class HashGrid(PointCode):
     resolution
         Whether a resolution counts ``"cells"`` (the paper) or ``"vertices"``
         (tiny-cuda-nn).
+    spread
+        Entries start evenly distributed between −spread and spread. Default 10⁻⁴.
 
     Raises
     ------
     TypeError, ValueError
         Sizes that are no positive integers or do not fit, ``d_model`` below the width
-        of the code, unknown ``resolution``.
+        of the code, unknown ``resolution``, ``spread`` negative or not finite.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class HashGrid(PointCode):
         coarsest: int,
         finest: int,
         resolution: GridResolution,
+        spread: float = 1e-4,
     ):
         require_hash_grid(axes, levels, table_size, coarsest, finest)
         require_dimension("features", features, 1)
@@ -84,10 +87,9 @@ class HashGrid(PointCode):
             self._scales = [size - 1 for size in sizes]
             self._vertices = [math.ceil(size) for size in whole]
         self._rows = [min(n**axes, table_size) for n in self._vertices]
+        spread = require_not_negative("spread", spread)
         entries = torch.empty(sum(self._rows), features)
-        self.entries = nn.Parameter(
-            nn.init.uniform_(entries, -_LARGEST_ENTRY, _LARGEST_ENTRY)
-        )
+        self.entries = nn.Parameter(nn.init.uniform_(entries, -spread, spread))
 
     def _code(self, at: Float[Tensor, "*rows coordinates"]) -> Tensor:
         parts, first = [], 0

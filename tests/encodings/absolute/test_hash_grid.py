@@ -290,6 +290,7 @@ REFUSED = {
     ),
     "axes": (lambda: module(axes=4), ValueError, "axes must be 1, 2 or 3, got 4"),
     "levels": (lambda: module(levels=0), ValueError, "levels must be a positive"),
+    "spread": (lambda: module(spread=-1.0), ValueError, "spread must be finite and"),
     "features": (lambda: module(features=0), ValueError, "features must be a positive"),
     "resolution": (
         lambda: module(resolution="points"),

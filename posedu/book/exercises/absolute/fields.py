@@ -1,4 +1,4 @@
-"""Exercises on fields: NeRF's encoding and the integrated one."""
+"""Exercises on fields: NeRF's encoding, the integrated one, hash grids."""
 
 import numpy as np
 import sympy as sp
@@ -6,6 +6,7 @@ import torch
 
 from posedu.book.exercises.records import (
     Exercise,
+    Hunt,
     Misconception,
     Prediction,
     Property,
@@ -960,10 +961,308 @@ If one error moves both positions, their difference is certain, and nothing is d
 )
 
 
+# fields-7: the hash
+
+
+_PRIME = 2_654_435_761
+
+
+def hashed(x, y, table_size):
+    """Return the row of each vertex (x, y), integer arrays, in a table of so many rows.
+
+    The factors are 1 and 2654435761, and ``table_size`` is a power of two.
+    """
+    return (x ^ (y * _PRIME)) % table_size
+
+
+HASHED = Exercise(
+    name="fields-7",
+    title="The hash of a vertex",
+    kind="NumPy",
+    minutes=6,
+    lines=1,
+    statement=r"""
+`x` and `y` are the coordinates of vertices, arrays of integers from 0 to $2^{20}$.
+Return the row of each vertex in a table of `table_size` rows, a power of two: the exclusive or of $1 \cdot x$ and $2654435761 \cdot y$, modulo `table_size`, as an integer array.
+Must you let the products wrap at $2^{32}$, as the published program does?
+""",
+    hint=r"""
+In NumPy the exclusive or of integers is `^`.
+""",
+    cases=(
+        (np.array([1]), np.array([1]), 16),
+        (np.array([0, 3, 5]), np.array([0, 0, 2]), 64),
+        (np.arange(9), np.arange(9)[::-1].copy(), 16),
+        (np.array([1000, 2**20, 77]), np.array([2**20, 999, 123456]), 2**14),
+    ),
+    solution=hashed,
+    misconceptions=(
+        Misconception(
+            "A sum in place of the exclusive or",
+            "`^` compares binary digits and carries nothing.",
+            lambda x, y, table_size: (x + y * _PRIME) % table_size,
+        ),
+        Misconception(
+            "An or in place of the exclusive or",
+            "The exclusive or of two ones is 0: `^`, not `|`.",
+            lambda x, y, table_size: (x | (y * _PRIME)) % table_size,
+        ),
+        Misconception(
+            "An and in place of the exclusive or",
+            "The exclusive or is `^`.",
+            lambda x, y, table_size: (x & (y * _PRIME)) % table_size,
+        ),
+        Misconception(
+            "The factors exchanged",
+            "The first coordinate has the factor 1.",
+            lambda x, y, table_size: hashed(y, x, table_size),
+        ),
+        Misconception(
+            "The remainder before the exclusive or, of x alone",
+            "The remainder is that of the whole.",
+            lambda x, y, table_size: (x % table_size) ^ (y * _PRIME),
+        ),
+        Misconception(
+            "Rows counted in order",
+            "That is the row of a grid that is not hashed.",
+            lambda x, y, table_size: (x + y * (x.max() + 1)) % table_size,
+        ),
+        Misconception(
+            "Products in float32",
+            "float32 keeps 24 digits, the first ones. The hash needs the last ones.",
+            lambda x, y, table_size: (
+                (x ^ (y.astype(np.float32) * np.float32(_PRIME)).astype(np.int64))
+                % table_size
+            ),
+        ),
+        Misconception(
+            "The factor of the third axis",
+            "The second coordinate has the factor 2654435761.",
+            lambda x, y, table_size: (x ^ (y * 805_459_861)) % table_size,
+        ),
+        Misconception(
+            "The first digits",
+            "The remainder takes the last binary digits.",
+            lambda x, y, table_size: (
+                ((x ^ (y * _PRIME)) % 2**32) // (2**32 // table_size)
+            ),
+        ),
+        Misconception(
+            "One row less",
+            "The rows are 0 … table_size − 1: the remainder is by table_size.",
+            lambda x, y, table_size: (x ^ (y * _PRIME)) % (table_size - 1),
+        ),
+        Misconception(
+            "x left out",
+            "Both coordinates count.",
+            lambda x, y, table_size: (y * _PRIME) % table_size,
+        ),
+    ),
+    properties=(
+        Property(
+            "Vertices of a column collide only at multiples of the table's size",
+            lambda answer, x, y, table_size: bool(
+                len(
+                    np.unique(
+                        answer(np.full(16, 5), np.arange(16), 16),
+                    )
+                )
+                == 16
+            ),
+        ),
+    ),
+    tolerance=0.0,
+    explanation=r"""
+With a table of $2^k$ rows only the last $k$ binary digits count, and those of a product depend on the last $k$ digits of its factors alone: a wrap at $2^{32}$ removes higher ones, so it changes nothing, by {prf:ref}`the theorem on lines <thm-hash-grid-line>`.
+64-bit integers hold these products exactly; floats do not.
+""",
+)
+
+
+# fields-8: how many pairs collide
+
+
+def collisions(side, table_size):
+    """Return how many pairs of the ``side`` × ``side`` vertices share a row.
+
+    The rows are those of the hash with the factors 1 and 2654435761, modulo
+    ``table_size``.
+    """
+    x, y = np.meshgrid(np.arange(side), np.arange(side))
+    rows = (x ^ (y * _PRIME)) % table_size
+    counts = np.bincount(rows.ravel())
+    return int((counts * (counts - 1)).sum() // 2)
+
+
+def _collisions(count):
+    """Make a wrong answer to ``collisions``: ``count`` of vertices in each row."""
+
+    def answer(side, table_size):
+        x, y = np.meshgrid(np.arange(side), np.arange(side))
+        rows = (x ^ (y * _PRIME)) % table_size
+        return int(count(np.bincount(rows.ravel(), minlength=table_size)))
+
+    return answer
+
+
+COLLISIONS = Exercise(
+    name="fields-8",
+    title="Collisions counted",
+    kind="experiment",
+    minutes=12,
+    lines=5,
+    statement=r"""
+A grid has `side` × `side` vertices, from (0, 0) on, and its table has `table_size` rows, a power of two.
+How many pairs of vertices share a row, with the hash $(x \oplus 2654435761\, y) \bmod T$?
+Return an integer.
+How does it compare with rows that are chosen at random, for 33² vertices and for 129² vertices in 1024 rows?
+""",
+    hint=r"""
+`np.bincount` counts the vertices of each row.
+A row with $c$ vertices has $c (c - 1)/2$ pairs.
+""",
+    cases=((2, 4), (4, 4), (8, 16), (33, 1024), (20, 64), (129, 1024)),
+    solution=collisions,
+    misconceptions=(
+        Misconception(
+            "Pairs counted twice",
+            "(a, b) and (b, a) are one pair.",
+            _collisions(lambda c: (c * (c - 1)).sum()),
+        ),
+        Misconception(
+            "A vertex with itself",
+            "A pair has two different vertices.",
+            _collisions(lambda c: (c * (c + 1) // 2).sum()),
+        ),
+        Misconception(
+            "Squares of the counts",
+            "A row with c vertices has c (c − 1)/2 pairs.",
+            _collisions(lambda c: (c**2).sum()),
+        ),
+        Misconception(
+            "Vertices too many",
+            "That is how many vertices find their row taken, not how many pairs share "
+            "one.",
+            _collisions(lambda c: np.maximum(c - 1, 0).sum()),
+        ),
+        Misconception(
+            "Vertices that share a row",
+            "Pairs are asked for.",
+            _collisions(lambda c: c[c > 1].sum()),
+        ),
+        Misconception(
+            "Rows that are shared",
+            "Pairs are asked for.",
+            _collisions(lambda c: (c > 1).sum()),
+        ),
+        Misconception(
+            "The largest count",
+            "All rows count.",
+            _collisions(lambda c: c.max()),
+        ),
+        Misconception(
+            "The number at random",
+            "That is what chance would give. Count those of the hash.",
+            lambda side, table_size: side**2 * (side**2 - 1) // (2 * table_size),
+        ),
+        Misconception(
+            "One vertex too many on each axis",
+            "`side` is the number of vertices.",
+            lambda side, table_size: collisions(side + 1, table_size),
+        ),
+        Misconception(
+            "One vertex too few on each axis",
+            "`side` is the number of vertices.",
+            lambda side, table_size: collisions(side - 1, table_size),
+        ),
+        Misconception(
+            "Empty rows",
+            "Pairs are asked for.",
+            _collisions(lambda c: (c == 0).sum()),
+        ),
+    ),
+    tolerance=0.0,
+    explanation=r"""
+A row with $c$ vertices makes $c (c - 1)/2$ pairs, and the counts are one `np.bincount`.
+At random, $V$ vertices would make $\binom V2 / T$ pairs on average: 579 for $33^2$ in 1024 rows, where the hash makes 160, and 135,208 for $129^2$, where it makes 127,516.
+The hash spreads each row and column evenly, by {prf:ref}`the theorem on lines <thm-hash-grid-line>`, which helps as long as there are not many more vertices than rows.
+""",
+    prediction=Prediction(
+        "Chance makes 579 pairs of $33^2$ vertices share one of 1024 rows. How many "
+        "does the hash make?",
+        lambda: collisions(33, 1024),
+        near=0.3,
+    ),
+)
+
+
+# fields-9: a product that a float does not hold
+
+
+def colleagues_row(x, y):
+    """Return the row of a vertex in a table of 1024 rows."""
+    product = int(float(y) * 2654435761.0)
+    return (x ^ product) % 1024
+
+
+def right_row(x, y):
+    """Return the row of a vertex in a table of 1024 rows, in whole numbers."""
+    return (x ^ (y * _PRIME)) % 1024
+
+
+def vertex_that_differs():
+    """Return a vertex (x, y) on which `colleagues_row` is wrong, with the least y."""
+    return 0, 3393265
+
+
+def _no_vertex(x, y):
+    for value in (x, y):
+        if isinstance(value, bool) or not isinstance(value, int):
+            return "x and y are integers"
+    return "" if 0 <= x < 2**32 and 0 <= y < 2**32 else "0 ≤ x, y < 2³²"
+
+
+FLOATS = Exercise(
+    name="fields-9",
+    title="Find the input: a hash in float64",
+    kind="find the input",
+    minutes=10,
+    lines=1,
+    statement=r"""
+`colleagues_row` should return $(x \oplus 2654435761\, y) \bmod 1024$.
+She has tested it on small grids and on a million vertices of a row, and all tests pass.
+Find integers `x` and `y`, from 0 to $2^{32} - 1$, on which it is wrong, with the least `y`.
+From where on do floats miss integers?
+""",
+    hint=r"""
+float64 holds every integer up to $2^{53}$, and every even one up to $2^{54}$.
+""",
+    cases=((),),
+    solution=vertex_that_differs,
+    misconceptions=(),
+    hunt=Hunt(
+        wrong=colleagues_row,
+        right=right_row,
+        tested=((0, 0), (5, 7), (1000, 1000), (10**6, 3), (2**32 - 1, 10**6)),
+        refusal=_no_vertex,
+        size=lambda x, y: y,
+        size_of="y",
+    ),
+    tolerance=0.0,
+    level="optional",
+    explanation=r"""
+The product is exact in float64 up to $2^{53}$, so $y$ must exceed $2^{53}/2654435761$, which is 3,393,263.2…
+From there to $2^{54}$ floats are even, and the product of the odd factor and $y$ is odd if $y$ is: 3,393,264 is still right, and the least wrong $y$ is 3,393,265, for any $x$.
+The digit that is lost is the last one, which counts most in {prf:ref}`the hash <def-hash-grid-box>`.
+""",
+)
+
+
 SHEET = Sheet(
     title="Fields",
     conventions=r"""
 $L$ is the number of octaves, whose frequencies are $2^\ell$ for $\ell = 0, \dots, L - 1$; in half turns the angle is $2^\ell \pi x$, in radians $2^\ell x$.
+In a hash grid $T$ is the number of rows of a table, a power of two.
 """,
     example=r"""
 from posedu.numpy.absolute import nerf_features
@@ -975,5 +1274,15 @@ x = nerf_features(
 print(x.round(3))
 """,
     figure="fields_explorable",
-    exercises=(KERNEL, FEATURES, SIMILAR, VARIANCE, INTEGRATED, MEAN_SCORE),
+    exercises=(
+        KERNEL,
+        FEATURES,
+        SIMILAR,
+        VARIANCE,
+        INTEGRATED,
+        MEAN_SCORE,
+        HASHED,
+        COLLISIONS,
+        FLOATS,
+    ),
 )
