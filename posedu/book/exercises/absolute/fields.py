@@ -19,7 +19,7 @@ from posedu.book.exercises.records import (
 
 def kernel(octaves, n):
     """Return k(2^−n), exactly: the sum of cos(2^ℓ π 2^−n) for ℓ = 0 … octaves − 1."""
-    slow = sum(sp.cos(sp.pi / 2**j) for j in range(1, n + 1))
+    slow = sp.Add(*(sp.cos(sp.pi / 2**j) for j in range(1, n + 1)))
     return slow - 1 + octaves - n - 1
 
 
@@ -1199,61 +1199,65 @@ The hash spreads each row and column evenly, by {prf:ref}`the theorem on lines <
 # fields-9: a product that a float does not hold
 
 
-def colleagues_row(x, y):
-    """Return the row of a vertex in a table of 1024 rows."""
-    product = int(float(y) * 2654435761.0)
-    return (x ^ product) % 1024
-
-
-def right_row(x, y):
-    """Return the row of a vertex in a table of 1024 rows, in whole numbers."""
-    return (x ^ (y * _PRIME)) % 1024
+def colleagues_rows(x, y, table_size):
+    """Return the row of each vertex (x, y) in a table of so many rows."""
+    product = y.astype(np.float32) * np.float32(2654435761)
+    return (x ^ product.astype(np.int64)) % table_size
 
 
 def vertex_that_differs():
-    """Return a vertex (x, y) on which `colleagues_row` is wrong, with the least y."""
-    return 0, 3393265
+    """Return x, y and a smallest table size on which `colleagues_rows` is wrong."""
+    return np.array([0]), np.array([1]), 2
 
 
-def _no_vertex(x, y):
+def _no_vertices(x, y, table_size):
     for value in (x, y):
-        if isinstance(value, bool) or not isinstance(value, int):
-            return "x and y are integers"
-    return "" if 0 <= x < 2**32 and 0 <= y < 2**32 else "0 ≤ x, y < 2³²"
+        if type(value) is not np.ndarray or value.dtype.kind != "i" or value.ndim != 1:
+            return "x and y are arrays of integers"
+        if not value.size or (value < 0).any() or (value > 2**20).any():
+            return "x and y hold integers from 0 to 2²⁰"
+    if len(x) != len(y):
+        return "x and y have one length"
+    if isinstance(table_size, bool) or not isinstance(table_size, int):
+        return "table_size is an integer"
+    is_power = 0 < table_size <= 2**24 and not table_size & (table_size - 1)
+    return "" if is_power else "table_size is a power of two, at most 2²⁴"
 
 
 FLOATS = Exercise(
     name="fields-9",
-    title="Find the input: a hash in float64",
+    title="Find the input: a hash in float32",
     kind="find the input",
-    minutes=10,
+    minutes=8,
     lines=1,
     statement=r"""
-`colleagues_row` should return $(x \oplus 2654435761\, y) \bmod 1024$.
-She has tested it on small grids and on a million vertices of a row, and all tests pass.
-Find integers `x` and `y`, from 0 to $2^{32} - 1$, on which it is wrong, with the least `y`.
-From where on do floats miss integers?
+`colleagues_rows` should do what exercise fields-7 asks for.
+She has tested it on the first row of a grid, and on 32 vertices with a table of a single row; all of these tests pass.
+Find `x`, `y`, arrays of integers, and a `table_size`, as small as possible, on which it is wrong.
+Which digits of a product does float32 keep, and which does the hash need?
 """,
     hint=r"""
-float64 holds every integer up to $2^{53}$, and every even one up to $2^{54}$.
+float32 has 24 binary digits, and $2654435761$ needs 32.
 """,
     cases=((),),
     solution=vertex_that_differs,
     misconceptions=(),
     hunt=Hunt(
-        wrong=colleagues_row,
-        right=right_row,
-        tested=((0, 0), (5, 7), (1000, 1000), (10**6, 3), (2**32 - 1, 10**6)),
-        refusal=_no_vertex,
-        size=lambda x, y: y,
-        size_of="y",
+        wrong=colleagues_rows,
+        right=hashed,
+        tested=(
+            (np.arange(9), np.zeros(9, int), 16),
+            (np.arange(32), np.arange(32)[::-1].copy(), 1),
+        ),
+        refusal=_no_vertices,
+        size=lambda x, y, table_size: table_size,
+        size_of="table size",
     ),
     tolerance=0.0,
-    level="optional",
     explanation=r"""
-The product is exact in float64 up to $2^{53}$, so $y$ must exceed $2^{53}/2654435761$, which is 3,393,263.2…
-From there to $2^{54}$ floats are even, and the product of the odd factor and $y$ is odd if $y$ is: 3,393,264 is still right, and the least wrong $y$ is 3,393,265, for any $x$.
-The digit that is lost is the last one, which counts most in {prf:ref}`the hash <def-hash-grid-box>`.
+float32 keeps the first 24 binary digits of a product, and the factor has 32: its last digit, a 1, is lost already for $y = 1$.
+The hash needs the last digits, and a table of two rows needs the last one alone: there the row of $(0, 1)$ is 1, and she says 0.
+A table of one row has no digits to get wrong, so two rows are the smallest; see {prf:ref}`the definition of the hash <def-hash-grid-box>`.
 """,
 )
 
@@ -1268,9 +1272,8 @@ In a hash grid $T$ is the number of rows of a table, a power of two.
 from posedu.numpy.absolute import nerf_features
 
 convention = dict(unit="half turns", layout="axes")
-x = nerf_features(
-    [[0.5], [0.25]], octaves=2, append_input=False, **convention
-)
+more = dict(octaves=2, append_input=False)
+x = nerf_features([[0.5], [0.25]], **convention, **more)
 print(x.round(3))
 """,
     figure="fields_explorable",
