@@ -294,12 +294,15 @@ def require_negative(name: str, value: float) -> float:
     if require_finite(name, value) >= 0:
         raise ValueError(f"{name} must be below 0, got {value}")
     return float(value)
+
+
 def require_hash_grid(
     axes: int, levels: int, table_size: int, coarsest: int, finest: int
 ) -> None:
     """Raise unless a hash grid has 1 to 3 axes and sizes that fit each other.
 
     ``table_size`` is a power of two, and one level has one resolution.
+    """
     if require_dimension("axes", axes, 1) > len(HASH_FACTORS):
         raise ValueError(f"axes must be 1, 2 or 3, got {axes}")
     require_dimension("levels", levels, 1)
