@@ -76,7 +76,7 @@ def laplacian_eigenvectors(
 def eigenspaces(
     eigenvalues: Float[Array, "count"], *, tolerance: float
 ) -> Bool[Array, "spaces count"]:
-    """Which eigenvalues belong to which eigenspace, in the order of their size.
+    """Members of each eigenspace, as a row of booleans over all eigenvalues.
 
     Neighbors that differ by at most ``tolerance`` belong to one eigenspace.
     ``eigenvalues`` are sorted, the smallest first.

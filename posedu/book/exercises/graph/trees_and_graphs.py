@@ -233,7 +233,7 @@ In the other order the differences of the paths are in the middle, and the prefi
 def colleagues_steps(x, y):
     """Steps up and steps down on the way from x to y.
 
-    The steps that two paths have in common are not on the way.
+    Steps that two paths have in common do not count.
     """
     equal = sum(a == b for a, b in zip(x, y, strict=False))
     return len(x) - equal, len(y) - equal
@@ -806,7 +806,7 @@ def _joined_rings(size, shared):
 
 DIFFERENCE = Exercise(
     name="trees-and-graphs-9",
-    title="Graphs that walks tell apart",
+    title="Graphs that walks distinguish",
     kind="experiment",
     minutes=10,
     lines=3,
@@ -917,7 +917,7 @@ Sort each column of both, and compare; your answer to trees-and-graphs-8 makes t
     explanation=r"""
 A walk of three steps comes back only around a triangle, and the ring of six has none: column 3 is 0 there and $\frac14$ in rings of three.
 Columns 1 and 2 depend on degrees alone, and all are 2.
-Refined colors never tell these two graphs apart, and walks do, {prf:ref}`whatever the order of the nodes <thm-trees-walk>`.
+Refined colors never distinguish these two graphs, and walks do, {prf:ref}`whatever the order of the nodes <thm-trees-walk>`.
 """,
     prediction=Prediction(
         "A ring of eight against two rings of four: after how many steps do they differ?",
