@@ -24,6 +24,7 @@ from posedu.book.explorables.fope import fope_explorable
 from posedu.book.explorables.fourier import fourier_explorable
 from posedu.book.explorables.fox import fox_explorable
 from posedu.book.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
+from posedu.book.explorables.geometric import geometric_explorable
 from posedu.book.explorables.layouts import layouts_explorable
 from posedu.book.explorables.learned_embeddings import learned_embeddings_explorable
 from posedu.book.explorables.length_extrapolation import length_extrapolation_explorable
@@ -31,6 +32,7 @@ from posedu.book.explorables.liere import (
     commuting_generators_explorable,
     liere_explorable,
 )
+from posedu.book.explorables.log_linear import log_linear_explorable
 from posedu.book.explorables.m_rope import m_rope_explorable
 from posedu.book.explorables.nope import nope_explorable
 from posedu.book.explorables.permutation_equivariance import (
@@ -43,6 +45,7 @@ from posedu.book.explorables.rotated_values import rotated_values_explorable
 from posedu.book.explorables.rotation_and_decay import (
     rotation_and_decay_explorable,
 )
+from posedu.book.explorables.selective_attention import selective_attention_explorable
 from posedu.book.explorables.self_extend import self_extend_explorable
 from posedu.book.explorables.sinusoidal import sinusoidal_explorable
 from posedu.book.explorables.state_tracking import state_tracking_explorable
@@ -73,10 +76,12 @@ __all__ = [
     "fope_explorable",
     "fourier_explorable",
     "fox_explorable",
+    "geometric_explorable",
     "layouts_explorable",
     "learned_embeddings_explorable",
     "length_extrapolation_explorable",
     "liere_explorable",
+    "log_linear_explorable",
     "m_rope_explorable",
     "nope_explorable",
     "permutation_equivariance_explorable",
@@ -85,6 +90,7 @@ __all__ = [
     "rope_explorable",
     "rotated_values_explorable",
     "rotation_and_decay_explorable",
+    "selective_attention_explorable",
     "self_extend_explorable",
     "sinusoidal_explorable",
     "state_tracking_explorable",
