@@ -57,7 +57,7 @@ ENCODINGS = (
             variant(normalize=False, module={"direction": False}, parameters="h*d+2"),
         ),
         chapter="geometric",
-        lab="stickbreaking",
+        lab="geometric",
         parameters="h*(2*(h*d+1)+d)+2",
         cost="O(L²) a head and layer, in the place of the softmax",
         relative="needs no position: the order of the keys is enough",

@@ -4,9 +4,8 @@ posedu.live("geometric", ({ find, numbers: matches }) => {
   const n = pieces.length + 1;
   const percent = (x) => `${(100 * x).toFixed(1)} %`;
   const signed = (x) => x.toFixed(1).replace("-", "−");
-  const left = pieces.find((p) => p.getAttribute("fill").includes("-1,"))
-    .getAttribute("fill");
-  const right = find(".weights").getAttribute("stroke");
+  const [left, right] = ["earlier", "later"].map((name) =>
+    find(`.${name}`).getAttribute("stroke"));
 
   return (values) => {
     const query = values.query;
@@ -41,8 +40,9 @@ posedu.live("geometric", ({ find, numbers: matches }) => {
       names[place].setAttribute("x", (20 + 180 * (start + end)).toFixed(1));
       names[place].textContent = weights[j] >= 0.07 ? j : "";
     });
-    find(".weights").setAttribute("d",
-      weights.map((w, j) => `M${j + 0.5},0V${w.toFixed(4)}`).join(""));
+    const bars = weights.map((w, j) => `M${j + 0.5},0V${w.toFixed(4)}`);
+    find(".later").setAttribute("d", bars.slice(query).join(""));
+    find(".earlier").setAttribute("d", bars.slice(0, query).join("") || "M0,0");
     find(".here").setAttribute("d", `M${query + 0.5},0V1`);
 
     const visited = order.filter((j) => !values.causal || j < query);

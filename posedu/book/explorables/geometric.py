@@ -45,8 +45,8 @@ def geometric_explorable() -> Explorable:
         caption="Above: the stick, from the nearest key to the farthest; keys on the "
         "right of the query are blue, keys on its left orange, and what no key takes "
         "is hatched. Below: the same weights at the places of the keys. Keys with ◆ "
-        "match every query equally well. “Right side” is added to the logits of keys "
-        "on the right, as the direction is.",
+        "match every query equally well. “Right side” is a direction: it is added to "
+        "the logits of the keys on the right.",
         numbers=MATCHES,
     )
 
@@ -64,7 +64,7 @@ def _picture(order: list[int], weights: Float[Array, "tokens"]) -> str:
         for j, start, end in zip(order, starts, ends, strict=True)
     )
     hatch = "".join(f"M{x / 60:.4f},1L{(x + 1) / 60:.4f},0" for x in range(60))
-    bars = "".join(f"M{j + 0.5},0V{weight:.4f}" for j, weight in enumerate(weights))
+    bars = [f"M{j + 0.5},0V{weight:.4f}" for j, weight in enumerate(weights)]
     marks = "".join(
         f'<text x="{20 + 360 / TOKENS * (j + 0.5):.1f}" y="240">{j}</text>'
         for j in range(TOKENS)
@@ -87,7 +87,10 @@ def _picture(order: list[int], weights: Float[Array, "tokens"]) -> str:
 <path d="M20,224H380M20,108H380" stroke="currentColor" stroke-opacity="0.35"/>
 <text x="398" y="112" style="text-anchor:end">1</text>
 <g transform="translate(20,224) scale({360 / TOKENS:.4f},-116)">
-<path class="weights" d="{bars}" stroke="{INKS[0]}" style="stroke-width:14"/>
+<path class="later" d="{"".join(bars[QUERY:])}" stroke="{INKS[0]}"
+ style="stroke-width:14"/>
+<path class="earlier" d="{"".join(bars[:QUERY])}" stroke="{INKS[1]}"
+ style="stroke-width:14"/>
 <path class="here" d="M{QUERY + 0.5},0V1" stroke="currentColor"
  stroke-dasharray="2 3"/>
 </g>

@@ -16,11 +16,11 @@ from posedu.numpy.gated import accumulated_selections
 
 Array = np.ndarray
 
-TEXT = "Ann has red . Bob has blue . Ann has green ."
+TEXT = "Ann has red . Ann has blue . So Ann has ?"
 WORDS = TEXT.split()
 N = len(WORDS)
-TOKEN, KEY, AMOUNT = 10, 2, 3.0  # drawn where scripts do not run
-SECOND = 8  # the token that may deselect the key, too
+TOKEN, KEY, AMOUNT = 6, 2, 3.0  # drawn where scripts do not run
+SECOND = 9  # the token that may deselect the key, too
 SHARE, DOT = INKS[:2]
 
 

@@ -280,6 +280,18 @@ def _fox_in_window(q, k, v, log_f, kernel):
     return visible / visible.sum(1, keepdims=True) @ v.numpy()
 
 
+def _selective_bias(logits, include_current):
+    mask = attention.causal_mask(len(logits))
+    selected = gated.selections(logits, mask, spare_first=True)
+    sums = gated.accumulated_selections(selected, include_current=include_current)
+    return -sums
+
+
+def _by_buckets(q, k, v, f, factors):
+    arrays = (t.numpy()[None] for t in (q, k, v, f.log(), factors))
+    return gated.log_linear_recurrent(*arrays)[0]
+
+
 def _row(z):
     rows = np.broadcast_to(np.asarray(z, dtype=float), (1, len(z)))
     return stickbreaking.break_stick_log(rows, attend_current=True)
@@ -678,6 +690,17 @@ POSEDU = {
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],
     "stickbreaking-6": _sticks,
+    "fox-relatives-2": _selective_bias,
+    "fox-relatives-4": lambda i: gated.bucket_levels(i + 1, buckets="weak")[i],
+    "fox-relatives-6": _by_buckets,
+    "fox-relatives-8": lambda selected, sizes: (
+        -gated.accumulated_selections(selected.numpy(), include_current=False)
+    ),
+    "geometric-2": lambda logits, i: stickbreaking.break_nearest_first(
+        np.tile(logits, (len(logits), 1)),
+        np.ones((len(logits), len(logits)), dtype=bool),
+        normalize=False,
+    )[i],
 }
 
 
