@@ -68,6 +68,12 @@ ENCODINGS = (
                 "it is causal, without direction and biases",
                 "eq-geometric-causal",
             ),
+            SpecialCase(
+                "alibi",
+                "all shares are equal: then each side falls as with ALiBi's bias",
+                "eq-geometric-equal",
+                kind="part",
+            ),
         ),
         sizes=("d_model", "heads", "d"),
         unit=1,

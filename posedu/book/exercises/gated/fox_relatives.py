@@ -152,7 +152,7 @@ def selective_bias(logits, include_current):
     selected = np.tril(np.maximum(logits, 0), -1)
     selected[:, 0] = 0
     sums = np.cumsum(selected, axis=0)
-    return np.tril(-sums if include_current else selected - sums)
+    return -sums if include_current else selected - sums
 
 
 def _bias(select=lambda z: np.maximum(z, 0), diagonal=-1, first=0, axis=0, sign=-1):
@@ -1132,6 +1132,7 @@ What does the cache know at the third chunk about the first one?
         _chunks_case([4]),
         _chunks_case([1] * 6, seed=2),
         _chunks_case([3, 1, 4], seed=3),
+        _chunks_case([1]),
     ),
     solution=bias_in_chunks,
     misconceptions=(

@@ -131,8 +131,8 @@ How many keys come before a key $t$ tokens after the query?
     ),
     explanation=r"""
 Before the key $t$ tokens after the query come the $2(t - 1)$ keys that are nearer; before the one $t$ tokens before it comes that key as well.
-From one distance to the next the weights fall by $(1 - \beta)^2$, a geometric sequence, from which the method may be named: at equal shares it is a bias that falls in a straight line with the distance, as ALiBi's, and the key after the query gets $1/(1 - \beta)$ times as much as the one before.
-It is {prf:ref}`symmetric <thm-geometric-mirror>` for the first and the last query alone.
+From one distance to the next the weights fall by $(1 - \beta)^2$, a geometric sequence: at equal shares it is a bias that falls in a straight line with the distance, as ALiBi's, and the key after the query gets $1/(1 - \beta)$ times as much as the one before.
+{prf:ref}`The theorem on equal shares <thm-geometric-equal>` says so.
 """,
 )
 
