@@ -534,10 +534,14 @@ def _level(of_pair):
     return lambda i: np.array([of_pair(i, j) for j in range(i + 1)])
 
 
-def colleagues_level(i, j):
-    """Level of key j for query i, 0 for the query's own."""
-    distance = i - j
-    return distance.bit_length()
+def _by_distance(i, j):
+    return (i - j).bit_length()
+
+
+def colleagues_levels(i):
+    """Levels of the keys 0, 1, …, i of query i."""
+    distances = range(i, -1, -1)
+    return np.array([t.bit_length() for t in distances])
 
 
 def _right_level(i, j):
@@ -573,7 +577,7 @@ Take buckets off from the left until nothing is left but the query's token.
             "Levels by the distance",
             "The buckets begin at the first token of the text, not at the query: the "
             "distance does not say where they end.",
-            _level(colleagues_level),
+            colleagues_levels,
         ),
         Misconception(
             "Query counted from 1",
@@ -664,18 +668,18 @@ The level depends on where both tokens stand, and not on their distance alone.
 # fox-relatives-5: levels by distance
 
 
-def pair_with_wrong_level():
-    """Return a smallest input on which `colleagues_level` is wrong.
+def query_with_wrong_levels():
+    """Return a smallest input on which `colleagues_levels` is wrong.
 
-    The answer is (i, j), two integers.
+    The answer is i, an integer, in a tuple: (i,).
     """
-    return 2, 1
+    return (2,)
 
 
-def _refused_pair(i, j):
-    if type(i) is not int or type(j) is not int:
-        return "i and j are integers"
-    return "" if 0 <= j <= i <= 4096 else "the positions need 0 ≤ j ≤ i ≤ 4096"
+def _refused_query(i):
+    if type(i) is not int:
+        return "i is an integer"
+    return "" if 0 <= i <= 4096 else "i is from 0 to 4096"
 
 
 DISTANCE = Exercise(
@@ -685,35 +689,31 @@ DISTANCE = Exercise(
     minutes=8,
     lines=1,
     statement=r"""
-`colleagues_level` should give the level of key $j$ for query $i$ in log-linear attention.
-Her tests: all keys of query 7, all keys of query 63, and the pairs (20, 20), (16, 0), (1, 0).
+`colleagues_levels` should do what exercise fox-relatives-4 asks for.
+Her tests: the queries 0, 1, 7 and 63.
 All pass.
-Find $i$ and $j$ for which her function is wrong; the smallest input has the smallest $i$.
-For which queries is her function right for all keys?
+Find a query $i$ for which her function is wrong; the smallest input is the smallest $i$.
+For which queries is her function right?
 """,
     hint=r"""
-Write down the buckets of query 2.
+Write down the buckets of the first queries.
 """,
     cases=((),),
-    solution=pair_with_wrong_level,
+    solution=query_with_wrong_levels,
     misconceptions=(),
     hunt=Hunt(
-        wrong=colleagues_level,
-        right=_right_level,
-        tested=(
-            *((7, j) for j in range(8)),
-            *((63, j) for j in range(64)),
-            *((20, 20), (16, 0), (1, 0)),
-        ),
-        refusal=_refused_pair,
-        size=lambda i, j: i,
+        wrong=colleagues_levels,
+        right=levels,
+        tested=((0,), (1,), (7,), (63,)),
+        refusal=_refused_query,
+        size=lambda i: i,
         size_of="query i",
     ),
     explanation=r"""
 Her level is the number of digits of the distance $i - j$, the right one {prf:ref}`that of the exclusive or <thm-log-linear-digits>` of $i$ and $j$.
 Query 2 has one bucket with the tokens 0 and 1, of level 2, and she says level 1 for key 1.
 The two agree for all keys where $i$ has only digits 1, $i = 2^n - 1$: no digit is borrowed in the subtraction.
-A model with her levels would be relative, but its buckets would not be the same sets of tokens for the next query, so that no state could be kept.
+Her levels would depend on the distance alone, but the buckets of one query would not be those of the next one put together, so that no state could be kept.
 """,
 )
 
@@ -850,7 +850,7 @@ Adding 1 to a binary number works the same way: the ones at its end become zeros
         Misconception(
             "Levels by the distance",
             "Buckets begin at the first token: the levels in use without a gap merge.",
-            _by_pairs(level=colleagues_level),
+            _by_pairs(level=_by_distance),
         ),
         Misconception(
             "Only two levels",

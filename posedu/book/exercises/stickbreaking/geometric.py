@@ -183,7 +183,8 @@ def _own_left(i, j):
 
 def colleagues_row(logits, i):
     """Geometric weights of query i, not divided."""
-    order = np.argsort(np.abs(np.arange(len(logits)) - i), kind="stable")[1:]
+    distances = np.abs(np.arange(len(logits)) - i)
+    order = np.argsort(distances, kind="stable")[1:]
     found, left = np.zeros(len(logits)), 1.0
     for j in order:
         found[j] = left / (1 + np.exp(-logits[j]))
@@ -839,8 +840,8 @@ $\beta_{ij} = \sigma(z_{ij})$ is the share that key $j$ takes of what nearer key
 from posedu.numpy.stickbreaking import break_nearest_first
 
 every = np.ones((4, 4), dtype=bool)
-print(break_nearest_first(
-    np.zeros((4, 4)), every, normalize=False))
+z = np.zeros((4, 4))  # all shares are one half
+print(break_nearest_first(z, every, normalize=False))
 """,
     figure="geometric_explorable",
     exercises=(EQUAL, ROW, TIE, CAUSAL, REACH, ROWS),
