@@ -1046,7 +1046,7 @@ Over $2^n$ tokens each digit is 1 half of the time, so the mean is $1 + n/2$: ha
 
 
 def bias_in_chunks(selected, sizes):
-    """Bias D of a text that is read in chunks, by the paper's rule.
+    """Bias D of a text in chunks, by the paper's rule.
 
     ``selected``, [tokens, tokens], are the selections E, 0
     from the diagonal on; ``sizes`` has the number of tokens
@@ -1061,7 +1061,7 @@ def bias_in_chunks(selected, sizes):
 
 
 def _broken_bias_in_chunks(selected, sizes):
-    """Bias D of a text that is read in chunks, by the paper's rule.
+    """Bias D of a text in chunks, by the paper's rule.
 
     ``selected``, [tokens, tokens], are the selections E, 0
     from the diagonal on; ``sizes`` has the number of tokens
@@ -1137,17 +1137,17 @@ What does the cache know at the third chunk about the first one?
     solution=bias_in_chunks,
     misconceptions=(
         Misconception(
-            "Only the last chunk remembered",
+            "Only the last chunk counted",
             "The code is as it was: the numbers of earlier chunks are overwritten.",
             _broken_bias_in_chunks,
         ),
         Misconception(
-            "Nothing remembered",
+            "Nothing carried over",
             "A chunk needs what all earlier chunks deselected.",
             _chunked(lambda before, chunk: 0 * before),
         ),
         Misconception(
-            "Last row remembered in place of the sum",
+            "Last row in place of the sum",
             "All rows of the chunk have deselected something, not only its last one.",
             _chunked(lambda before, chunk: before + chunk[-1]),
         ),
