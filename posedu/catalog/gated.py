@@ -171,13 +171,6 @@ ENCODINGS = (
                 "eq-log-linear-linear",
                 kind="part",
             ),
-            SpecialCase(
-                "retention",
-                "all factors are 1 and all gates equal: then it has retention's decay, "
-                "but no rotation",
-                "eq-log-linear-linear",
-                kind="part",
-            ),
         ),
         sizes=("d_model", "heads"),
         unit=1,

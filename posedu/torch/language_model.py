@@ -41,8 +41,9 @@ class LanguageModel(nn.Module):
         Whether the head uses the weight of the embedding (arXiv 1608.05859), which
         then starts with the deviation d_model^(−1/2) and is multiplied by √d_model at
         the input (arXiv 1706.03762 §3.4). Default false.
-    encoding, input, mixers, window, kv_heads, bias, qk_norm, qk_norm_eps, route,
-    expansion
+    encoding, input, mixers, window, kv_heads, bias
+        As for :class:`~posedu.torch.transformer.Transformer`.
+    qk_norm, qk_norm_eps, route, expansion
         As for :class:`~posedu.torch.transformer.Transformer`.
 
     Raises

@@ -244,7 +244,7 @@ def test_records_are_filled(record):
         assert getattr(record, name) or name == "implementation_sizes", name
     assert bool(record.lab) == bool(record.chapter)
     assert bool(record.arxiv) != bool(record.url and record.published)
-    published = int(re.search(r"\d+$", record.paper)[0])
+    published = int(re.search(r"\d{4}", record.paper)[0])
     assert published - record.year in (0, 1)
 
 

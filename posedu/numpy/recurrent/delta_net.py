@@ -138,13 +138,13 @@ def kda(
     """
     (beta_weight,) = require_of_heads("beta_weight", beta_weight)
     given = require_low_rank(gate_down, gate_up, gate_bias)
-    rates = np.exp(require_floats("gate_rate", gate_rate))
+    rates = require_floats("gate_rate", gate_rate)
     if rates.shape != given[1].shape[:1]:
         raise ValueError(
             f"gate_rate must be [heads], here {[len(given[1])]}, got shape "
             f"{list(rates.shape)}"
         )
-    if not np.all(np.isfinite(rates)):
+    if np.any(rates > np.log(np.finfo(float).max)):
         raise ValueError(
             f"gate_rate must be so small that e^rate is finite, got {gate_rate}"
         )
@@ -155,7 +155,7 @@ def kda(
     def log_decay(
         tokens: Tokens, x: Float[Array, "tokens d_model"]
     ) -> Float[Array, "heads tokens d"]:
-        z, rate = low_rank(x, *given), rates[:, None, None]
+        z, rate = low_rank(x, *given), np.exp(rates)[:, None, None]
         if lowest is not None:
             return lowest * sigmoid(rate * z)
         return -rate * np.logaddexp(0.0, z)

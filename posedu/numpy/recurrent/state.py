@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
+from posedu.numpy._arrays import require_floats
 from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
@@ -27,6 +28,9 @@ def read_states(
     it writes only what the state does not have yet for this key, v_t − Sᵀ k_t. So
     T_t is diag(α_t), or (I − β_t k_t k_tᵀ) diag(α_t). Equation ``def-state``.
     """
+    q, k, v, log_decay, beta = _require_writes(
+        q=q, k=k, v=v, log_decay=log_decay, beta=beta
+    )
     heads, tokens, d = q.shape
     if state is None:
         state = np.zeros((heads, d, v.shape[-1]))
@@ -56,9 +60,31 @@ def state_weights(
     They are what :func:`read_states` reads if the value of token j is the j-th unit
     vector. Equation ``eq-state-weights``.
     """
+    q, k, _, log_decay, beta = _require_writes(
+        q=q, k=k, v=k, log_decay=log_decay, beta=beta
+    )
     heads, tokens, _ = q.shape
     units = np.broadcast_to(np.eye(tokens), (heads, tokens, tokens))
     return read_states(q, k, units, log_decay, beta, delta=delta)[0]
+
+
+def _require_writes(**given: Array) -> list[Array]:
+    """Return the arrays of :func:`read_states` as floats; raise unless they fit."""
+    q, k, v, log_decay, beta = (require_floats(name, t) for name, t in given.items())
+    if (
+        q.ndim != 3
+        or k.shape != q.shape
+        or v.ndim != 3
+        or v.shape[:2] != q.shape[:2]
+        or log_decay.shape not in (q.shape, q.shape[:2])
+        or beta.shape != q.shape[:2]
+    ):
+        raise ValueError(
+            "q and k must be [heads, tokens, d], v [heads, tokens, d_v], log_decay "
+            "[heads, tokens] or like k, and beta [heads, tokens], got shapes "
+            + ", ".join(str(list(t.shape)) for t in (q, k, v, log_decay, beta))
+        )
+    return [q, k, v, log_decay, beta]
 
 
 def hooks_of_weights(

@@ -23,8 +23,9 @@ def bam_bias(
 
     ``offset`` is query position minus key position.
     """
-    z = sp.Abs(expression("offset", offset) + mu) + epsilon
-    return -alpha * z**beta
+    z = sp.Abs(expression("offset", offset) + expression("mu", mu))
+    z += expression("epsilon", epsilon)
+    return -expression("alpha", alpha) * z ** expression("beta", beta)
 
 
 def bam(

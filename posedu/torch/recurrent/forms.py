@@ -45,7 +45,7 @@ def pair_weights(writes: Writes) -> Float[Tensor, "batch heads tokens tokens"]:
     the recurrence (``thm-state-duality``): O(L² d) operations for L tokens without the
     delta rule, O(L² d + L³) with it.
     """
-    q, k, _, *numbers, delta = writes
+    q, k, _, *numbers, delta = _require_writes(writes)
     return (_delta_weights if delta else _decayed_weights)(q, k, *numbers)
 
 
@@ -67,6 +67,12 @@ def _delta_weights(
     of_queries, of_keys = (_within(t, k, sums, segments[:, None]) for t in (q, k))
     weights = solve_written(of_keys.tril(-1), beta, of_queries, left=False)
     return weights * beta[..., None, :]
+
+
+def _require_writes(writes: Writes) -> Writes:
+    if not isinstance(writes, Writes):
+        raise TypeError(f"writes must be Writes, got {type(writes).__name__}")
+    return writes
 
 
 def _within(q: Tensor, k: Tensor, sums: Tensor, segments: Tensor) -> Tensor:
@@ -158,7 +164,7 @@ def by_chunks(
     L / C states where gradients are needed (``thm-state-chunks``). ``state`` is that
     before the first token, by default 0.
     """
-    tokens = writes.q.shape[2]
+    tokens = _require_writes(writes).q.shape[2]
     chunk = max(1, min(chunk, tokens))
     padding = -tokens % chunk
     q, k, v, log_decay, beta = (

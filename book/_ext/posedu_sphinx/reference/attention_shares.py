@@ -24,7 +24,7 @@ from posedu.numpy.attention import Hooks, causal_mask, steps
 
 TOKENS = 32
 HEADS = 2  # of which the first is shown
-D = 16  # a multiple of the number that any encoding's head dimension must divide by
+D = 16  # or the next multiple of the number that an encoding's head dimension needs
 SEED = 0
 OWN = 0.4  # deviation of a token's own part; that of the common part is 1
 ALIKE = 0.8  # correlation of the entries of query and key projection
@@ -37,6 +37,10 @@ POINTS = {
     2: "The tokens are points of a grid of 4 rows and 8 columns, row by row.",
     3: "The tokens are patches of 2 frames of 4 × 4 patches, one after the other.",
     8: "The positions are poses of a camera that moves and rotates.",
+    "algebraic": "The tokens are nodes of a tree: so many steps down its first branch "
+    "as the row of a grid of 4 rows and 8 columns, then down its second as the column.",
+    "integrated": "The tokens are points of a grid of 4 rows and 8 columns by rows, "
+    "and each point has the deviation 1/4 on both axes.",
 }
 
 
@@ -46,7 +50,8 @@ def can_be_drawn(encoding):
     A block makes queries and keys itself. Attention without a softmax has weights that
     may be negative and need not sum to 1.
     """
-    return encoding.kind != "block" and encoding.name not in WITHOUT_SOFTMAX
+    has_softmax = encoding.name not in WITHOUT_SOFTMAX
+    return encoding.kind != "block" and encoding.family != "recurrent" and has_softmax
 
 
 @cache
@@ -62,9 +67,10 @@ def shares(name):
     encoding = CATALOG[name]
     hooks = _hooks(encoding)
     rng = np.random.default_rng(SEED)
-    width = HEADS * D
+    d = _d(encoding)
+    width = HEADS * d
     x = rng.normal(size=width) + OWN * rng.normal(size=(TOKENS, width))
-    w_q, w_v, own = rng.normal(size=(3, HEADS, D, width)) / np.sqrt(width)
+    w_q, w_v, own = rng.normal(size=(3, HEADS, d, width)) / np.sqrt(width)
     w_k = ALIKE * w_q + np.sqrt(1 - ALIKE**2) * own
 
     positions = hooks.locate(_positions(encoding), x)
@@ -86,14 +92,14 @@ def _hooks(encoding):
     variant = encoding.variants[0]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        module = encoding.make(variant, d=D, heads=HEADS).double()
+        module = encoding.make(variant, d=_d(encoding), heads=HEADS).double()
         with torch.no_grad():
             for p in module.parameters():
                 if p.requires_grad:
                     deviation = p.shape[-1] ** -0.5 if p.ndim > 1 else 1.0
                     p.copy_(deviation * torch.randn_like(p))
         drawn = module.draw(1, TOKENS) if encoding.kind == "positions" else {}
-    keywords = encoding.keywords(variant, d=D, heads=HEADS)
+    keywords = encoding.keywords(variant, d=_d(encoding), heads=HEADS)
     keywords |= {n: to_numpy(p) for n, p in parameters_of(module).items()}
     keywords |= {n: t.numpy() for n, t in drawn.items()}
     implementation = encoding.implementation("numpy")
@@ -110,13 +116,24 @@ def _hooks(encoding):
     return Hooks(**{encoding.hooks[0]: encode})
 
 
+def _d(encoding):
+    """Return the head dimension with which an encoding is drawn."""
+    unit = encoding.divisor(encoding.variants[0])
+    return D if encoding.any_wider else -(-D // unit) * unit
+
+
 def _positions(encoding):
     """Return the positions of the 32 tokens, which ``POINTS`` describes for points."""
     tokens = np.arange(TOKENS)
+    row, column = np.divmod(tokens, 8)
+    if encoding.name == "algebraic":
+        return np.stack([row, 0 * row, 0 * row, column], axis=-1)
+    if encoding.name == "integrated":
+        return np.stack([row, column, 0 * row + 0.25, 0 * row + 0.25], axis=-1)
     if encoding.axes is None:
         return tokens
     if encoding.axes == 2:
-        return np.stack(np.divmod(tokens, 8), axis=-1)
+        return np.stack([row, column], axis=-1)
     if encoding.axes == 3:
         return np.stack([tokens // 16, tokens // 4 % 4, tokens % 4], axis=-1)
     return points_of(np.linspace(0, encoding.reach, TOKENS), encoding.axes)
@@ -136,7 +153,8 @@ def note(encoding):
     if encoding.kind == "layers":
         sentences.append("The layer is the second: the first changes the positions.")
     if encoding.axes is not None:
-        sentences.append(POINTS[encoding.axes])
+        own = encoding.name if encoding.name in POINTS else encoding.axes
+        sentences.append(POINTS[own])
     if PARTS_UNSEEN & {*encoding.hooks}:
         sentences.append("What it does besides changing weights is not visible here.")
     return " ".join(sentences)

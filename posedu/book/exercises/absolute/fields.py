@@ -1200,7 +1200,7 @@ The hash spreads each row and column evenly, by {prf:ref}`the theorem on lines <
 
 
 def colleagues_rows(x, y, table_size):
-    """Return the row of each vertex (x, y) in a table of so many rows."""
+    """Return each vertex's row in a table of such size."""
     product = y.astype(np.float32) * np.float32(2654435761)
     return (x ^ product.astype(np.int64)) % table_size
 
