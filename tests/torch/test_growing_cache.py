@@ -210,9 +210,9 @@ def test_generation_reserves_its_tokens_once():
     made = []
     reserve = Transformer.caches
 
-    def caches(self, capacity=None):
+    def caches(self, capacity=None, **options):
         made.append(capacity)
-        return reserve(self, capacity)
+        return reserve(self, capacity, **options)
 
     Transformer.caches = caches
     try:

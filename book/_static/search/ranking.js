@@ -92,8 +92,13 @@ const poseduRanking = (() => {
   function places(pages) {
     return pages.flatMap(([page, factor, start, ...kinds]) => {
       const own = kinds[0][0][0];
+      let before = "";
       return kinds.flatMap((entries, kind) => entries.map((entry, number) => {
-        const [title, given, aliases = []] = entry;
+        let [title, given, aliases = []] = entry;
+        if (KINDS[kind] === "api") {  // begins with how much it shares with the one before
+          const shared = title.match(/^\d+/)[0];
+          title = before = before.slice(0, shared) + title.slice(shared.length);
+        }
         const isPage = kind === 0 && number === 0;
         const derived = KINDS[kind] === "api" ? title : slug(title);
         const anchor = isPage ? "" : given ?? derived;

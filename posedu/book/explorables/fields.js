@@ -3,7 +3,7 @@ posedu.live("fields", ({ find }) => {
   const fixed = (x, digits) =>
     x.toFixed(digits).replace(/^-(0\.0*)$/, "$1");
   const line = (ys) =>
-    "M" + offsets.map((t, n) => `${fixed(t, 4)},${fixed(ys[n], 4)}`).join("L");
+    "M" + offsets.map((t, n) => `${fixed(t, 6)},${fixed(ys[n], 4)}`).join("L");
 
   return ({ octaves, level, unit }) => {
     const sigma = 2 ** (level / 2);

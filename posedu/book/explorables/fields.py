@@ -41,8 +41,8 @@ def fields_explorable() -> Explorable:
 </svg>
 <p><span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[0]}">━</span> NeRF's encoding</span> ·
- <span style="white-space:nowrap"><span aria-hidden="true">┄</span> random Fourier
- features, on average</span></p>"""
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> random</span> Fourier
+ features, on average</p>"""
     return explorable(
         "fields",
         picture,
@@ -88,4 +88,4 @@ def summary_text(octaves: int, sigma: float, unit: NeRFUnit) -> str:
 
 
 def _line(y: Array) -> str:
-    return "L".join(f"{a:.4f},{b:z.4f}" for a, b in zip(OFFSETS, y, strict=True))
+    return "L".join(f"{a:.6f},{b:z.4f}" for a, b in zip(OFFSETS, y, strict=True))

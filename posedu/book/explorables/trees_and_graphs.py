@@ -31,14 +31,14 @@ def trees_and_graphs_explorable() -> Explorable:
         _picture(_relative(paths, "free")),
         (
             Choice(
-                "branches",
-                "branches rotate",
-                {"free": "about two axes", "planes": "about one axis (RoPE)"},
-            ),
-            Choice(
                 "order",
                 "product from",
                 {"root": "the root down (the paper's)", "node": "the node up"},
+            ),
+            Choice(
+                "branches",
+                "branches rotate",
+                {"free": "about two axes", "planes": "about one axis (RoPE)"},
             ),
             Slider("query", "query x", 0, NODES - 1, QUERY, shown=_named(QUERY)),
             Slider("key", "key y", 0, NODES - 1, KEY, shown=_named(KEY)),

@@ -64,6 +64,6 @@ def linear_attention(
 
 
 def _sums(
-    q: Float[Array, "heads tokens d"], k: Float[Array, "heads tokens d"]
-) -> Float[Array, "heads tokens tokens"]:
+    q: Float[Array, "heads queries d"], k: Float[Array, "heads tokens d"]
+) -> Float[Array, "heads queries tokens"]:
     return state_weights(q, k, no_decay(k), plain_writes(k), delta=False)

@@ -48,18 +48,23 @@ def read_states(
 
 
 def state_weights(
-    q: Float[Array, "heads tokens d"],
+    q: Float[Array, "heads queries d"],
     k: Float[Array, "heads tokens d"],
     log_decay: Float[Array, "heads tokens *features"],
     beta: Float[Array, "heads tokens"],
     *,
     delta: bool,
-) -> Float[Array, "heads tokens tokens"]:
+) -> Float[Array, "heads queries tokens"]:
     """The weight q_i · T_i ⋯ T_(j+1) k_j β_j of every key j for query i.
 
     They are what :func:`read_states` reads if the value of token j is the j-th unit
-    vector. Equation ``eq-state-weights``.
+    vector. The queries are those of the last keys. Equation ``eq-state-weights``.
     """
+    q, k = require_floats("q", q), require_floats("k", k)
+    if q.ndim == k.ndim == 3 and q.shape[1] < k.shape[1]:
+        before = np.zeros((len(q), k.shape[1] - q.shape[1], q.shape[2]))
+        rows = np.concatenate((before, q), axis=1)
+        return state_weights(rows, k, log_decay, beta, delta=delta)[:, -q.shape[1] :]
     q, k, _, log_decay, beta = _require_writes(
         q=q, k=k, v=k, log_decay=log_decay, beta=beta
     )

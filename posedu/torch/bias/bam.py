@@ -11,6 +11,7 @@ from posedu.torch._tensors import (
     Positions,
     align_positions,
     in_float64,
+    may_look,
     require_shape,
 )
 from posedu.torch.bias.alibi import alibi_slopes
@@ -71,7 +72,7 @@ class BAM(ByDistance):
             raise ValueError("mu is for shifted=True")
         slopes = alibi_slopes(heads, slopes="authors").to(torch.get_default_dtype())
         first = self._start("alpha", alpha, slopes)
-        if (first <= 0).any():
+        if may_look(first) and (first <= 0).any():
             raise ValueError(f"alpha must be positive, got {first.tolist()}")
         self.log_alpha = nn.Parameter(first.log())
         self.beta = nn.Parameter(self._start("beta", beta, torch.ones(heads)))

@@ -1002,7 +1002,7 @@ def test_hooks_are_those_that_a_class_overrides():
     assert choose_route(Warmed(2, layout="half"), None) == "eager"
     assert choose_route(Plain(), None) == "sdpa"
     assert Warmed(2, layout="half").hooks == inherited | {"logits"}
-    with pytest.raises(ValueError, match=r"one of locate, .*attend, got 'rotates'"):
+    with pytest.raises(ValueError, match=r"one of locate, .*carry, got 'rotates'"):
         rope().uses("rotates")
 
 

@@ -558,15 +558,20 @@ def test_rotations_and_blocks_are_the_same_in_every_implementation(seed, block):
     np.testing.assert_allclose(turned[0], number, rtol=0, atol=1e-12)
 
 
-def test_repeated_positions_are_exponentiated_once():
+def test_repeated_positions_are_exponentiated_once(monkeypatch):
     module = LieRE(8, block=8, heads=2)
     calls = []
-    original = module._exponentials
-    module._exponentials = lambda at: calls.append(len(at)) or original(at)
+    original = fast.generators.rotations
+    monkeypatch.setattr(
+        fast.generators,
+        "rotations",
+        lambda at, a: calls.append(len(at)) or original(at, a),
+    )
     at = torch.randint(0, 2, (5, 6, 2)).double()
     x = torch.tensor(draw(0, 5, 2, 6, 8))
     out = module(x, at)
     assert calls == [len(at.flatten(0, 1).unique(dim=0))]
+    monkeypatch.undo()
     rows = [module(x[b], at[b]) for b in range(5)]
     torch.testing.assert_close(out, torch.stack(rows), rtol=0, atol=1e-13)
 

@@ -174,7 +174,7 @@ def test_the_data_on_models_say_what_can_be_computed():
         named = pattern["default"] + pattern["configured"]
         assert len(set(named)) == len(named) > 0 and pattern["rule"]
     none, fourth, recurrent, learned, *_ = patterns
-    assert len(none["default"] + fourth["default"]) == 14
+    assert len(none["default"] + fourth["default"]) == 15
     assert len(none["configured"] + recurrent["configured"]) == 5
     assert len(recurrent["default"] + learned["default"]) == 4
     adopters = {name for t in data["temperature"] for name in t["model"].split(", ")}

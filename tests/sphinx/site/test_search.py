@@ -229,6 +229,7 @@ class TestFiles:
         assert [page[0] for page in pages] == contents.documents()
         for page, _, _, *kinds in pages:
             ids = {*re.findall(r'\bid="([^"]+)"', (HTML / f"{page}.html").read_text())}
+            kinds[-1] = [*index.without_prefixes(kinds[-1])]
             for kind, listed in zip(index.KINDS, kinds, strict=True):
                 for number, (title, *rest) in enumerate(listed):
                     derived = title if kind == "api" else index.slug(title)

@@ -15,7 +15,7 @@ TABLE = json.loads((ROOT / "book/data/config-families.json").read_text("utf-8"))
 WORST = {row["family"]: row["verdict"] for row in TABLE["families"]}
 HAND_WRITTEN = {"alternating", "note", "refused", "requires"}
 """Properties that are in ``SPECIAL`` alone."""
-OF_OTHER_FILES = {"has_window", "no_rotation", "unrotated", "parts"}
+OF_OTHER_FILES = {"head_share", "has_window", "no_rotation", "unrotated", "parts"}
 """Properties that change no rotation of a sparse file of a class with rotations."""
 
 

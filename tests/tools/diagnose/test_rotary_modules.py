@@ -134,7 +134,8 @@ def test_faults_and_senses_are_named_there(parts):
     assert of(parts, OPPOSITE).layers[0].query.clockwise
     found = of(parts, INTERLEAVED, **COMPLEX)
     assert found.layers[0].query.layout == "interleaved"
-    assert names(found) == ["layout"]
+    assert names(found) == []  # the layer's weights, which are not seen, may fit it
+    assert "layout" in [f.name for f in found.findings]
     assert names(of(parts, HALF, base=1e4)) == ["base"]
 
 

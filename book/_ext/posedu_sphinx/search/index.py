@@ -9,6 +9,7 @@ text and are loaded after it.
 import json
 import posixpath
 import re
+from itertools import takewhile
 from pathlib import Path
 
 import lxml.html
@@ -105,7 +106,8 @@ def titles(pages):
     ``pages`` maps each page's name to its entries. The list of a page has its name, its
     factor, the start of its text, and a list of its entries for each of ``KINDS``. An
     entry is a list of title, anchor and aliases; what the browser can derive is left
-    out at its end (:func:`_short`).
+    out at its end (:func:`_short`), and of a name of the API what it shares with the
+    name before it (:func:`_with_prefixes`).
     """
     return [
         [page, factor(page), _start(found), *_by_kind(found)]
@@ -114,7 +116,30 @@ def titles(pages):
 
 
 def _by_kind(found):
-    return [[_short(e) for e in found if e.kind == kind] for kind in KINDS]
+    *others, names = ([_short(e) for e in found if e.kind == kind] for kind in KINDS)
+    return [*others, [*_with_prefixes(names)]]
+
+
+def _with_prefixes(entries):
+    """Yield entries whose titles begin with the number of letters to take over.
+
+    These letters are the first ones of the title before.
+    """
+    before = ""
+    for title, *rest in entries:
+        pairs = zip(before, title, strict=False)
+        shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        yield [f"{shared}{title[shared:]}", *rest]
+        before = title
+
+
+def without_prefixes(entries):
+    """Yield the entries that :func:`_with_prefixes` has shortened."""
+    before = ""
+    for title, *rest in entries:
+        shared = re.match(r"\d+", title)[0]
+        before = before[: int(shared)] + title[len(shared) :]
+        yield [before, *rest]
 
 
 def _short(entry):
