@@ -41,8 +41,8 @@ def fields_explorable() -> Explorable:
 </svg>
 <p><span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[0]}">━</span> NeRF's encoding</span> ·
- <span style="white-space:nowrap"><span aria-hidden="true">┄</span> random</span> Fourier
- features, on average</p>"""
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> random</span>
+ Fourier features, on average</p>"""
     return explorable(
         "fields",
         picture,
