@@ -207,14 +207,14 @@ def find(name: Any) -> Exercise:
             "The first argument must be the name of an exercise, like 'rope-1'."
         )
     plain = re.sub(r"[\s_]+", "-", name.strip().lower())
-    chapter, _, number = plain.rpartition("-")
+    chapter, number = re.fullmatch(r"(.*?)(?:-(\d+))?", plain, re.S).groups("1")
     if chapter in sheets():
         known = {e.name: e for e in sheet(chapter).exercises}
         if plain in known:
             return known[plain]
         raise KeyError(f"There is no exercise {name!r}, only {', '.join(known)}.")
-    near = difflib.get_close_matches(chapter or plain, sheets(), n=3, cutoff=0.5)
-    names = ", ".join(f"{other}-{number if number.isdigit() else 1}" for other in near)
+    near = difflib.get_close_matches(chapter, sheets(), n=3, cutoff=0.5)
+    names = ", ".join(f"{other}-{number}" for other in near)
     raise KeyError(
         f"There is no exercise {name!r}. "
         + (f"The nearest names: {names}." if near else f"Chapters: {_chapters()}.")

@@ -5,12 +5,13 @@ import io
 import lzma
 import zipfile
 
+import nbformat
 import pytest
 
 from posedu.book.exercises import sheets
-from posedu_sphinx.exercises import carried
+from posedu_sphinx.exercises import carried, notebooks
 
-LARGEST = 650_000  # characters of the package, which the site has once
+LARGEST = 600_000  # characters of the package, which the site has once
 LARGEST_SHEET = 25_000  # of the exercises of a page, which each notebook has
 
 
@@ -30,6 +31,7 @@ def test_the_package_has_all_that_notebooks_import_and_no_solutions():
     assert "posedu/book/explorables/rope.js" in files
     assert any("LICENSE" in name for name in files)
     assert not any("pyc" in name or "solutions/" in name for name in files)
+    assert not any(name.startswith(carried.PROJECTS) for name in files)
     modules = {name.removesuffix(".py").replace("/", ".") for name in files}
     assert not modules & {*sheets().values()}
 
@@ -44,6 +46,19 @@ def test_a_sheet_of_exercises_is_a_small_part_of_its_own(name):
     assert len(text) <= LARGEST_SHEET
     (file,) = unpacked(text)
     assert file.removesuffix(".py").replace("/", ".") == sheets()[name]
+
+
+def test_projects_travel_with_their_own_notebooks_without_solutions():
+    files = unpacked(carried.projects())
+    assert "posedu/book/projects/ring.py" in files
+    assert "posedu/book/projects/black_box.json" in files
+    assert not any("solutions" in name for name in files)
+    paths = [*notebooks.PROJECTS.glob("*.ipynb"), notebooks.NOTEBOOKS / "rope.ipynb"]
+    for path in paths:
+        notebook = nbformat.read(path, as_version=4)
+        light = notebooks.self_contained(notebook, path.stem, package="")
+        is_project = path.parent == notebooks.PROJECTS
+        assert (carried.projects() in nbformat.writes(light)) == is_project
 
 
 def test_docstrings_and_comments_are_left_out_and_code_stays():

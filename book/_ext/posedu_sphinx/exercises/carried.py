@@ -1,8 +1,8 @@
 """The package posedu as text, for notebooks where it is not installed.
 
-The site has one such package, :data:`NAME`, without the exercises' solutions and tests:
-these are a part of their own for each page. With the pure-Python packages beyond
-Colab's own, and without docstrings, comments and most annotations, it is small.
+The site has one such package, :data:`NAME`, without the exercises' solutions and tests
+and without the projects: these are parts of their own. With the pure-Python packages
+beyond Colab's own, and without docstrings, comments and most annotations, it is small.
 """
 
 import ast
@@ -21,13 +21,11 @@ from posedu.book.provenance import commit
 
 NAME = "posedu-package.txt"  # in the site's folder of sources
 PACKAGE = Path(posedu.__file__).parent
-# What no notebook reads. Sheets of exercises go apart.
+PROJECTS = "posedu/book/projects/"
+SOLUTIONS = f"{PROJECTS}solutions/"
+# What no notebook reads. Sheets of exercises and projects go apart.
 LEFT_OUT = (
-    *(
-        "posedu/command/",
-        "posedu/book/projects/solutions/",
-        "posedu/book/model_gallery",
-    ),
+    *("posedu/command/", "posedu/book/model_gallery"),
     *("posedu/book/explorables/live_model", "posedu/book/experiments/live_models"),
     *("posedu/book/explorables/config_reader", "posedu/book/explorables/read_rope"),
 )
@@ -45,18 +43,14 @@ KEPT = {"LICENSE", "METADATA"}  # files of a distribution, besides its code
 
 @functools.cache
 def package(address):
-    """Return posedu without sheets of exercises, and what it needs, as text.
+    """Return posedu without exercises and projects, and what it needs, as text.
 
     The text is that of :func:`packed`. With it go the metadata of posedu, which name
     the repository's ``address`` and the git commit, as pip's metadata do for a package
     that is installed from git.
     """
-    apart = (*map(_file, sheets().values()), *LEFT_OUT)
-    files = {}
-    for path in sorted(PACKAGE.rglob("*.*")):
-        name = path.relative_to(PACKAGE.parent).as_posix()
-        if path.is_file() and path.suffix != ".pyc" and not name.startswith(apart):
-            files[name] = _shipped(path)
+    apart = (*map(_file, sheets().values()), PROJECTS, *LEFT_OUT)
+    files = {n: _shipped(p) for n, p in _files() if not n.startswith(apart)}
     for distribution in map(metadata.distribution, BROUGHT):
         for file in distribution.files:
             if file.name in KEPT or file.suffix in (".py", ".lark"):
@@ -72,12 +66,28 @@ def package(address):
 def sheet(name):
     """Return the module with the exercises of a page: see :func:`packed`.
 
-    ``name`` is the last part of the page's name; "" gives the empty text.
+    ``name`` is the last part of the page's name.
     """
-    if not name:
-        return ""
     file = _file(sheets()[name])
     return packed({file: _shipped(PACKAGE.parent / file)})
+
+
+@functools.cache
+def projects():
+    """Return the modules of the projects without their solutions: see :func:`packed`.
+
+    All notebooks of projects import them, and no other notebook does.
+    """
+    of_projects = ((n, p) for n, p in _files() if n.startswith(PROJECTS))
+    return packed(
+        {n: _shipped(p) for n, p in of_projects if not n.startswith(SOLUTIONS)}
+    )
+
+
+def _files():
+    for path in sorted(PACKAGE.rglob("*.*")):
+        if path.is_file() and path.suffix != ".pyc":
+            yield path.relative_to(PACKAGE.parent).as_posix(), path
 
 
 def _file(module):

@@ -62,7 +62,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = "{package}"
-EXERCISES = "{sheet}"
+EXERCISES = "{exercises}"
 
 
 def unpack(text, folder):
@@ -176,10 +176,9 @@ def self_contained(notebook, page, package=None):
         if cell.cell_type == "markdown":
             cell.source = placed(cell.source, page, site)
     if not address():
-        is_checked = f'check("{name}-' in _code(notebook.cells)
         own = CARRIED.format(
             package=carried.package(address()) if package is None else package,
-            sheet=carried.sheet(name if is_checked else ""),
+            exercises=_exercises(name, _code(notebook.cells)),
             folder=f"posedu-carried/{name}",
             name=carried.NAME,
         )
@@ -187,6 +186,12 @@ def self_contained(notebook, page, package=None):
             if "setup" in cell.metadata.get("tags", []):
                 cell.source = setup_cell("", own).source
     return notebook
+
+
+def _exercises(name, code):
+    if "posedu.book.projects" in code:
+        return carried.projects()
+    return carried.sheet(name) if f'check("{name}-' in code else ""
 
 
 def _code(cells):
