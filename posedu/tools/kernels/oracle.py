@@ -352,12 +352,15 @@ def cases_of(encoding: EncodingRecord, variant: Variant, d: int | None) -> list[
     return list(make(encoding, variant, d))
 
 
+_BETWEEN = "points between −1 and 1"
+
+
 def _feature_cases(
     encoding: EncodingRecord, variant: Variant, d: int
 ) -> Iterator[Case]:
     of_model = encoding.hooks != ("rotate",)
     for where, positions, heads, is_spread in _difficulties(encoding.axes):
-        if of_model and heads != 2:
+        if heads != 2 if of_model else where == _BETWEEN:
             continue
         seed = len(where)
         pair = Pair(encoding, variant, d, seed, heads=heads)
@@ -416,6 +419,8 @@ def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool
     yield "large and small numbers", five, 2, True
     if axes is not None and axes > 1:
         yield "grid 3 × 5 after a prefix", _grid(axes), 2, False
+    if axes is not None:
+        yield _BETWEEN, _points(np.arange(-959, 1024, 321)[None], axes) / 1024, 2, False
 
 
 def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:

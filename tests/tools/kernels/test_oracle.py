@@ -91,14 +91,18 @@ def kernel_of(name, options, change=lambda reference: reference):
     return attention
 
 
-OF_A_CUBE = ("nerf", "hash-grid")  # repeated or constant beyond it
+# Mutants that no case tells from what is right, or from one another: half turns have
+# the period 2, and a table of 16 rows has one row for all vertices (n, n).
+ALIKE = {
+    "nerf": {"off by two", "position limit"},
+    "hash-grid": {"position limit", "decoding"},
+}
+PAIRS = {"hash-grid": [{"nothing", "padding"}]}
 
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_each_mutant_is_refused_and_named(name, cached_cases):
     """All options of the first variant are given, so that no other variant fits."""
-    if name in OF_A_CUBE:
-        pytest.skip("at integers, which the cases have, its mutants are alike")
     options = options_of(name)
     shared = dict(CATALOG[name].variants[0].options)
     case = cases(name, **options)[0]
@@ -122,12 +126,12 @@ def test_each_mutant_is_refused_and_named(name, cached_cases):
         if verdict.faults in (("raises",), ("not finite",)):
             continue  # No table has such a row.
         if verdict.ok:  # A table has few rows, whose numbers bfloat16 represents.
-            assert "tokens" in CATALOG[name].sizes
-            assert mutant.name in ("beyond", "precision of positions")
+            few = ("beyond", "precision of positions")
+            assert mutant.name in ALIKE.get(name, few)
+            assert name in ALIKE or "tokens" in CATALOG[name].sizes
             continue
-        same = (
-            verdict.faults == (mutant.name,) or {*verdict.faults, mutant.name} in SAME
-        )
+        told = {*verdict.faults, mutant.name}
+        same = told == {mutant.name} or told in (*SAME, *PAIRS.get(name, ()))
         assert same, (mutant.description, verdict.message)
         assert verdict.failures
         named.append(mutant.name)
