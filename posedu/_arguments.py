@@ -134,6 +134,7 @@ LogLinearBuckets = Literal["weak", "strong"]
 
 # Recurrent layers
 OutputNorm = Literal["head", "group", "all"]
+MambaRate = Literal["softplus", "rational"]
 
 # GRAPE: phase of a token, gates of the slope, probes divided by their root mean square.
 GRAPEPhase = Literal["sigmoid", "softplus"]

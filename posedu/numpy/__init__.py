@@ -56,6 +56,7 @@ from posedu.numpy.recurrent import (
     lightning,
     linear_attention,
     mamba_2,
+    mamba_3,
 )
 from posedu.numpy.relative import (
     deberta,
@@ -152,6 +153,7 @@ __all__ = [
     "longrope",
     "m_rope",
     "mamba_2",
+    "mamba_3",
     "mixed",
     "mla",
     "music_transformer",

@@ -56,6 +56,7 @@ from posedu.sympy.recurrent import (
     lightning,
     linear_attention,
     mamba_2,
+    mamba_3,
 )
 from posedu.sympy.relative import (
     deberta,
@@ -139,6 +140,7 @@ __all__ = [
     "log_n",
     "m_rope",
     "mamba_2",
+    "mamba_3",
     "mixed",
     "mla",
     "music_transformer",

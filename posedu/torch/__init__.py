@@ -54,6 +54,7 @@ from posedu.torch.recurrent import (
     LightningAttention,
     LinearAttention,
     Mamba2,
+    Mamba3,
     RecurrentLayer,
 )
 from posedu.torch.relative import (
@@ -146,6 +147,7 @@ __all__ = [
     "LogN",
     "MRoPE",
     "Mamba2",
+    "Mamba3",
     "MixedRoPE",
     "MusicTransformer",
     "NeRF",

@@ -228,6 +228,8 @@ LAST_KEY_COUNTS = [
     "log-linear, weak, 3",
     "log-linear, strong, 5",
     "mamba-2",
+    "mamba-3, rational, 2",
+    "mamba-3, softplus, 4",
 ]
 
 

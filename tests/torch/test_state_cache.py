@@ -16,6 +16,7 @@ from posedu.torch import (
     LightningAttention,
     LinearAttention,
     Mamba2,
+    Mamba3,
     RoPE,
     StateCache,
 )
@@ -28,6 +29,7 @@ MAKERS = {
     "lightning": lambda: LightningAttention(4, layer=1, layers=4),
     "GLA": lambda: GLA(16, 4, 4, rank=3),
     "Mamba-2": lambda: Mamba2(16, 4),
+    "Mamba-3": lambda: Mamba3(16, 4, 4, rate="rational"),
     "DeltaNet": lambda: DeltaNet(16, 4, negative_eigenvalues=True),
     "Gated DeltaNet": lambda: GatedDeltaNet(16, 4),
     "KDA": lambda: KDA(16, 4, 4),

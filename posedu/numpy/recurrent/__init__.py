@@ -5,6 +5,7 @@ from posedu.numpy.recurrent.gla import gla
 from posedu.numpy.recurrent.lightning import lightning, lightning_decays
 from posedu.numpy.recurrent.linear_attention import linear_attention
 from posedu.numpy.recurrent.mamba import mamba_2
+from posedu.numpy.recurrent.mamba_3 import mamba_3, rates
 from posedu.numpy.recurrent.state import read_states, state_weights
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "lightning_decays",
     "linear_attention",
     "mamba_2",
+    "mamba_3",
+    "rates",
     "read_states",
     "state_weights",
 ]

@@ -5,6 +5,7 @@ from posedu.sympy.recurrent.gla import gla
 from posedu.sympy.recurrent.lightning import lightning, lightning_decays
 from posedu.sympy.recurrent.linear_attention import elu_plus_one, linear_attention
 from posedu.sympy.recurrent.mamba import mamba_2
+from posedu.sympy.recurrent.mamba_3 import mamba_3
 from posedu.sympy.recurrent.state import delta_transition, read_states, state_weights
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "lightning_decays",
     "linear_attention",
     "mamba_2",
+    "mamba_3",
     "read_states",
     "state_weights",
 ]

@@ -7,6 +7,7 @@ from posedu.torch.recurrent.layer import RecurrentLayer
 from posedu.torch.recurrent.lightning import LightningAttention
 from posedu.torch.recurrent.linear_attention import LinearAttention
 from posedu.torch.recurrent.mamba import Mamba2
+from posedu.torch.recurrent.mamba_3 import Mamba3
 from posedu.torch.recurrent.recurrence import Recurrence
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LightningAttention",
     "LinearAttention",
     "Mamba2",
+    "Mamba3",
     "Recurrence",
     "RecurrentLayer",
     "Writes",

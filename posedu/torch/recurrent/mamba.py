@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from posedu._arguments import require_dimension
 from posedu.torch.encoding import Tokens
 from posedu.torch.gated.log_linear import initial_step_bias, step_sizes
-from posedu.torch.recurrent.recurrence import Recurrence, State, wide
+from posedu.torch.recurrent.recurrence import Recurrence, wide
 
 
 class Mamba2(Recurrence):
@@ -59,30 +59,14 @@ class Mamba2(Recurrence):
         """Return 1: products of queries and keys are not scaled."""
         return 1.0
 
-    def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the weights of all keys. Equation ``def-mamba-2``."""
-        weights = super().logits(tokens)
-        queries, keys = weights.shape[-2:]
-        own = torch.eye(queries, dtype=weights.dtype, device=weights.device)
-        own = nn.functional.pad(own, (keys - queries, 0))
-        return weights + self.skip.to(weights.dtype)[:, None, None] * own
-
-    def read(
+    def own(
         self,
         tokens: Tokens,
         q: Float[Tensor, "batch heads queries features"],
         k: Float[Tensor, "batch heads keys features"],
-        v: Float[Tensor, "batch heads keys d_v"],
-        states: dict[str, State] | None = None,
-        name: str = "values",
-    ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Read the state, and add each token's own value times ``skip``."""
-        out = super().read(tokens, q, k, v, states, name)
-        own = v[:, :, v.shape[2] - q.shape[2] :]
-        if tokens.padding is not None:
-            hidden = tokens.padding[:, None, v.shape[2] - q.shape[2] :, None]
-            own = own.masked_fill(hidden, 0.0)
-        return out + wide(self.skip)[:, None, None] * own
+    ) -> Float[Tensor, "batch heads queries"]:
+        """Return ``skip``, which a token's own value weighs besides the state."""
+        return wide(self.skip)[:, None].expand(q.shape[:3])
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

@@ -63,15 +63,30 @@ class Recurrence(Encoding):
             beta = like.new_ones(shape, dtype=dtype)
         return log_decay, beta
 
+    def own(
+        self,
+        tokens: Tokens,
+        q: Float[Tensor, "batch heads queries features"],
+        k: Float[Tensor, "batch heads keys features"],
+    ) -> Float[Tensor, "batch heads queries"] | None:
+        """Return what a query's own value weighs besides the state; by default nothing.
+
+        ``q`` and ``k`` are the results of :meth:`features`.
+        """
+        return None
+
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """Return the weights of all keys. Equation ``eq-state-weights``."""
-        order = _order(tokens)
-        writes = self.writes(tokens, *self.features(tokens), wide(tokens.v), order)
-        weights = pair_weights(writes)
+        order, (q, k) = _order(tokens), self.features(tokens)
+        weights = pair_weights(self.writes(tokens, q, k, wide(tokens.v), order))
         if order is not None:
             back = order.argsort(1)
             weights = in_order(in_order(weights, back).mT, back).mT
-        return weights[:, :, tokens.keys - tokens.q.shape[2] :]
+        before = tokens.keys - tokens.q.shape[2]
+        weights, own = weights[:, :, before:], self.own(tokens, q, k)
+        if own is None:
+            return weights
+        return weights + functional.pad(own.to(weights).diag_embed(), (before, 0))
 
     def weigh(
         self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
@@ -116,7 +131,13 @@ class Recurrence(Encoding):
             out, states[name] = by_chunks(writes, states.get(name))
         if order is not None:
             out = in_order(out, order.argsort(1))
-        return out[:, :, tokens.keys - q.shape[2] :]
+        before, own = tokens.keys - q.shape[2], self.own(tokens, q, k)
+        out = out[:, :, before:]
+        if own is None:
+            return out
+        if tokens.padding is not None:
+            own = own.masked_fill(tokens.padding[:, None, before:], 0.0)
+        return out + own[..., None].to(out) * v[:, :, before:]
 
     def writes(
         self,

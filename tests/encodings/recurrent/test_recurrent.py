@@ -19,6 +19,7 @@ from posedu.torch import (
     LightningAttention,
     LinearAttention,
     Mamba2,
+    Mamba3,
     attend,
 )
 from support.path import DOUBLE, layer_of, normal, texts_alone
@@ -45,6 +46,7 @@ MAKERS = {
     "lightning": lightning,
     "GLA": lambda: GLA(16, 4, 4, rank=3),
     "Mamba-2": lambda: Mamba2(16, 4),
+    "Mamba-3": lambda: Mamba3(16, 4, 4, rate="softplus", rotary_dim=4),
     "DeltaNet": lambda: DeltaNet(16, 4, negative_eigenvalues=True),
     "Gated DeltaNet": lambda: GatedDeltaNet(16, 4),
     "KDA": lambda: KDA(16, 4, 4),

@@ -50,7 +50,7 @@ NOT_MET = {
     **dict.fromkeys(
         (
             *("retention", "linear-attention", "lightning", "gla", "mamba-2"),
-            *("delta-net", "gated-delta-net", "kda"),
+            *("mamba-3", "delta-net", "gated-delta-net", "kda"),
         ),
         "met as a recurrence, not as an encoding",
     ),
