@@ -213,9 +213,9 @@ def _following(tokens: Tokens) -> Float[Tensor, "batch keys heads"]:
     """Return what the next token of the sequence writes of each token, or 0."""
     later, order = tokens.memory["later"], tokens.sequence_order
     in_sequence = gathered(later, order)
-    following = functional.pad(in_sequence[:, 1:], (0, 0, 0, 1))
+    following = functional.pad(in_sequence, (0, 0, 0, 1))[:, 1:]
     if tokens.segments is not None:
         segments = tokens.segments.gather(1, order)
-        ends = functional.pad(segments[:, 1:] != segments[:, :-1], (0, 1), value=True)
-        following = following.masked_fill(ends[..., None], 0.0)
+        is_last = torch.cat((segments, segments[:, -1:] + 1), 1).diff(dim=1) != 0
+        following = following.masked_fill(is_last[..., None], 0.0)
     return gathered(following, order.argsort(1))
