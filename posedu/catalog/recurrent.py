@@ -165,4 +165,28 @@ ENCODINGS = (
         sizes=("d_model", "heads", "d"),
         unit=2,  # in one dimension a unit vector has no slope
     ),
+    EncodingRecord(
+        name="delta-product",
+        title="DeltaProduct",
+        paper="siems2025",
+        arxiv="2502.10297",
+        kind="hooks",
+        hooks=("logits", "weigh", "mix"),
+        file="recurrent.delta_product",
+        module="DeltaProduct",
+        variants=(
+            variant(),
+            variant(
+                negative_eigenvalues=False,
+                module={"gated": True},
+                parameters="3*h*h*d+2*(h*d)**2+2*h",
+            ),
+        ),
+        parameters="2*h*h*d+2*(h*d)**2",
+        cost="O(L d²) a head, layer and step",
+        relative="no: the product reads the text between key and query",
+        bounded="yes: keys have length 1, and no transition lengthens them",
+        sizes=("d_model", "heads", "d"),
+        unit=2,  # in one dimension a unit vector has no slope
+    ),
 )

@@ -50,6 +50,7 @@ from posedu.numpy.path import (
 )
 from posedu.numpy.recurrent import (
     delta_net,
+    delta_product,
     gated_delta_net,
     gla,
     kda,
@@ -115,6 +116,7 @@ __all__ = [
     "dape",
     "deberta",
     "delta_net",
+    "delta_product",
     "embed_fourier_learned",
     "embed_fourier_random",
     "embed_hash_grid",

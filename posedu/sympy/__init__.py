@@ -50,6 +50,7 @@ from posedu.sympy.path import (
 )
 from posedu.sympy.recurrent import (
     delta_net,
+    delta_product,
     gated_delta_net,
     gla,
     kda,
@@ -105,6 +106,7 @@ __all__ = [
     "dape",
     "deberta",
     "delta_net",
+    "delta_product",
     "embed_fourier_learned",
     "embed_fourier_random",
     "embed_hash_grid",

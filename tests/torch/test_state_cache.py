@@ -10,6 +10,7 @@ from posedu.torch import (
     KDA,
     Attention,
     DeltaNet,
+    DeltaProduct,
     GatedDeltaNet,
     KVCache,
     LanguageModel,
@@ -33,6 +34,7 @@ MAKERS = {
     "DeltaNet": lambda: DeltaNet(16, 4, negative_eigenvalues=True),
     "Gated DeltaNet": lambda: GatedDeltaNet(16, 4),
     "KDA": lambda: KDA(16, 4, 4),
+    "DeltaProduct": lambda: DeltaProduct(16, 4, 4),
 }
 every = pytest.mark.parametrize("name", MAKERS)
 

@@ -1,6 +1,7 @@
 """Recurrent encodings in SymPy: exact transitions and states of a few tokens."""
 
 from posedu.sympy.recurrent.delta_net import delta_net, gated_delta_net, kda
+from posedu.sympy.recurrent.delta_product import delta_product
 from posedu.sympy.recurrent.gla import gla
 from posedu.sympy.recurrent.lightning import lightning, lightning_decays
 from posedu.sympy.recurrent.linear_attention import elu_plus_one, linear_attention
@@ -10,6 +11,7 @@ from posedu.sympy.recurrent.state import delta_transition, read_states, state_we
 
 __all__ = [
     "delta_net",
+    "delta_product",
     "delta_transition",
     "elu_plus_one",
     "gated_delta_net",

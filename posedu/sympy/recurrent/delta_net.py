@@ -101,7 +101,7 @@ def _corrected(
     def weights(tokens: Tokens) -> Heads:
         if tokens.x is None:
             raise ValueError(f"{name} needs the layer's input: give attend x")
-        q, k = (tuple(map(_unit_rows, t)) for t in (tokens.q, tokens.k))
+        q, k = (tuple(map(unit_rows, t)) for t in (tokens.q, tokens.k))
         betas, transitions = [], []
         for h, keys in enumerate(k):
             beta = [largest * sigmoid(z) for z in tokens.x * weight[h, :].T]
@@ -116,7 +116,7 @@ def _corrected(
     return hooks_of_weights(weights, weight.rows)
 
 
-def _unit_rows(rows: sp.Matrix) -> sp.Matrix:
+def unit_rows(rows: sp.Matrix) -> sp.Matrix:
     """Return each row divided by √(row · row + 1e−6)."""
     eps = sp.Rational(1, 10**6)
     return sp.Matrix.vstack(

@@ -1,6 +1,7 @@
 """Recurrent encodings as PyTorch modules: order is in a state, token by token."""
 
 from posedu.torch.recurrent.delta_net import KDA, DeltaNet, GatedDeltaNet
+from posedu.torch.recurrent.delta_product import DeltaProduct
 from posedu.torch.recurrent.forms import Writes, by_chunks, pair_weights
 from posedu.torch.recurrent.gla import GLA
 from posedu.torch.recurrent.layer import RecurrentLayer
@@ -14,6 +15,7 @@ __all__ = [
     "GLA",
     "KDA",
     "DeltaNet",
+    "DeltaProduct",
     "GatedDeltaNet",
     "LightningAttention",
     "LinearAttention",

@@ -72,7 +72,7 @@ class DeltaNet(Recurrence):
         Float[Tensor, "batch heads queries d"], Float[Tensor, "batch heads keys d"]
     ]:
         """Return queries and keys of length 1, the queries times the scale."""
-        q, k = (_unit(wide(t)) for t in (tokens.q, tokens.k))
+        q, k = (unit(wide(t)) for t in (tokens.q, tokens.k))
         return q * self.scale(tokens.d), k
 
     def extra_repr(self) -> str:
@@ -184,6 +184,6 @@ class KDA(DeltaNet):
         )
 
 
-def _unit(x: Float[Tensor, "*vectors d"]) -> Float[Tensor, "*vectors d"]:
+def unit(x: Float[Tensor, "*vectors d"]) -> Float[Tensor, "*vectors d"]:
     """Return vectors divided by √(x · x + ε): of length 1, unless they are tiny."""
     return x * (x.square().sum(-1, keepdim=True) + _EPS).rsqrt()

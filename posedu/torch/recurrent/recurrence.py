@@ -24,7 +24,8 @@ class Recurrence(Encoding):
     q_i · T_i ⋯ T_(j+1) k_j β_j. T_t is diag(α_t) or, for the ``delta`` rule,
     (I − β_t k_t k_tᵀ) diag(α_t). A subclass says what a token caches: ``"log_decay"``,
     the numbers log α of each head, or of each head and feature, and ``"beta"``; without
-    the one nothing decays, without the other β is 1.
+    the one nothing decays, without the other β is 1. A token may change the state in
+    several ``steps``, of which the last has its key and value.
 
     There are two routes: ``"fused"``, the default, takes O(L) memory and operations for
     L tokens, chunk by chunk; ``"eager"`` computes the weights of all pairs. A layer's
@@ -35,6 +36,7 @@ class Recurrence(Encoding):
     needs_positions = False
     is_fused = True
     delta = False
+    steps = 1
 
     def features(
         self, tokens: Tokens
@@ -75,17 +77,34 @@ class Recurrence(Encoding):
         """
         return None
 
-    def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Return the weights of all keys. Equation ``eq-state-weights``."""
-        order, (q, k) = _order(tokens), self.features(tokens)
+    def pairs(
+        self,
+        tokens: Tokens,
+        q: Float[Tensor, "batch heads queries features"],
+        k: Float[Tensor, "batch heads keys features"],
+    ) -> Float[Tensor, "batch heads queries keys steps"]:
+        """Return the weight of what each step of a key wrote, for every query.
+
+        ``q`` and ``k`` are the results of :meth:`features`. Equation
+        ``eq-state-weights``.
+        """
+        order = _order(tokens)
         weights = pair_weights(self.writes(tokens, q, k, wide(tokens.v), order))
+        weights = weights[:, :, self.steps - 1 :: self.steps]
+        weights = weights.unflatten(-1, (-1, self.steps))
         if order is not None:
             back = order.argsort(1)
-            weights = in_order(in_order(weights, back).mT, back).mT
-        before = tokens.keys - tokens.q.shape[2]
-        weights, own = weights[:, :, before:], self.own(tokens, q, k)
+            of_keys = in_order(in_order(weights, back).transpose(2, 3), back)
+            weights = of_keys.transpose(2, 3)
+        return weights[:, :, tokens.keys - tokens.q.shape[2] :]
+
+    def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """Return the weights of the values of all keys."""
+        q, k = self.features(tokens)
+        weights, own = self.pairs(tokens, q, k)[..., -1], self.own(tokens, q, k)
         if own is None:
             return weights
+        before = tokens.keys - tokens.q.shape[2]
         return weights + functional.pad(own.to(weights).diag_embed(), (before, 0))
 
     def weigh(
@@ -129,6 +148,7 @@ class Recurrence(Encoding):
             out = state_outputs(writes)
         else:
             out, states[name] = by_chunks(writes, states.get(name))
+        out = out[:, :, self.steps - 1 :: self.steps]
         if order is not None:
             out = in_order(out, order.argsort(1))
         before, own = tokens.keys - q.shape[2], self.own(tokens, q, k)

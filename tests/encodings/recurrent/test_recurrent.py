@@ -14,6 +14,7 @@ from posedu.torch import (
     KDA,
     Attention,
     DeltaNet,
+    DeltaProduct,
     GatedDeltaNet,
     KVCache,
     LightningAttention,
@@ -51,6 +52,8 @@ MAKERS = {
     "Gated DeltaNet": lambda: GatedDeltaNet(16, 4),
     "KDA": lambda: KDA(16, 4, 4),
     "KDA, bounded": lambda: KDA(16, 4, 4, lowest=-5.0),
+    "DeltaProduct": lambda: DeltaProduct(16, 4, 4, steps=3),
+    "DeltaProduct, gated": lambda: DeltaProduct(16, 4, 4, gated=True),
 }
 every = pytest.mark.parametrize("name", MAKERS)
 
