@@ -8,6 +8,7 @@ from typing import NoReturn
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from posedu._arguments import require_count
 from posedu.torch._tensors import Positions
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding
@@ -19,21 +20,34 @@ class StateCache(KVCache):
     """The states of a recurrent layer after the tokens that it has processed.
 
     It takes the place of a :class:`~posedu.torch.cache.KVCache` for encodings that are
-    a recurrence (:class:`~posedu.torch.recurrent.Recurrence`), takes the same memory
-    for every number of tokens, and no token can be removed from it. States are never
-    changed in place: a copy (``copy.copy``) costs nothing and is what to go back to
-    after tokens that are to be taken back. A mask of padding has an entry for each
-    token so far, of which only those of new tokens are read: earlier padding never
-    entered the state.
+    a recurrence (:class:`~posedu.torch.recurrent.Recurrence`), and takes the same
+    memory for every number of tokens. No token can be removed from a state, but states
+    are never changed in place: a copy (``copy.copy``) costs nothing and is what to go
+    back to after tokens that are to be taken back. With ``keep``, the cache itself
+    keeps the states before each of so many last calls, to whose lengths :meth:`crop`
+    goes back. A mask of padding has an entry for each token so far, of which only those
+    of new tokens are read: earlier padding never entered the state.
 
     ``states`` are tensors of ``[batch, heads, features, d_v]`` by name. Of ``memory``,
     the tensors that a layer remembers, only the one of the name ``HISTORY`` stays: the
     layer makes it of as many tokens as its convolutions look back. ``count`` is the
     next default position.
+
+    Parameters
+    ----------
+    keep
+        Number of calls that can be taken back. Default 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``keep`` is no integer from 0 on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: int = 0) -> None:
         super().__init__()
+        self.keep = require_count("keep", keep)
+        self.kept: tuple[StateCache, ...] = ()
         self.states: dict[str, Float[Tensor, "batch heads _ _"]] = {}
         self.seen = 0
         self.of_token: tuple[object, ...] | None = None
@@ -81,6 +95,10 @@ class StateCache(KVCache):
         )
         extended.k, extended.v, extended.positions = k, v, positions
         extended.memory = dict(memory)
+        if self.keep and self.seen:
+            before = self.shared()
+            before.kept = ()
+            extended.kept = (*self.kept, before)[-self.keep :]
         return extended
 
     def hide(
@@ -110,12 +128,32 @@ class StateCache(KVCache):
         cache.copy_from(self)
         return cache
 
-    def crop(self, start: int | None = None, stop: int | None = None) -> NoReturn:
-        """Raise ``ValueError``: a state cannot be cropped."""
-        raise ValueError(
-            "no token can be removed from a state: go back to a copy of the cache from "
-            "before it"
-        )
+    def crop(self, start: int | None = None, stop: int | None = None) -> None:
+        """Go back to the first ``stop`` tokens, where a call ended that was kept.
+
+        Raises
+        ------
+        ValueError
+            A ``start`` that cuts off the first tokens, which no state forgets; a
+            ``stop`` at which no state was kept.
+        """
+        first, last, _ = slice(start, stop).indices(self.seen)
+        if first > 0:
+            raise ValueError(
+                f"the first tokens cannot be removed from a state, got start={start}"
+            )
+        if last == self.seen:
+            return
+        lengths = [cache.seen for cache in self.kept]
+        if last not in lengths:
+            known = f"those of {', '.join(map(str, lengths))}" if lengths else "none"
+            raise ValueError(
+                f"no state after {last} tokens was kept (keep={self.keep}), {known}: "
+                "go back to a copy of the cache from before the tokens"
+            )
+        keep, kept = self.keep, self.kept[: lengths.index(last)]
+        self.copy_from(self.kept[lengths.index(last)])
+        self.keep, self.kept = keep, kept
 
     def move(self, encoding: Encoding, shifts: float | Positions) -> NoReturn:
         """Raise ``ValueError``: tokens in a state have no positions of their own."""
@@ -126,9 +164,13 @@ class StateCache(KVCache):
 
     def drop(self, encoding: Encoding, start: int, stop: int) -> NoReturn:
         """Raise ``ValueError``: no token can be removed from a state."""
-        self.crop(start, stop)
+        raise ValueError(
+            "no token can be removed from a state: go back to a copy of the cache from "
+            "before it"
+        )
 
     def detach(self) -> None:
-        """Detach the states, so that no gradient flows into them."""
+        """Detach the states, so that no gradient flows into them; keep no others."""
+        self.kept = ()
         self.states = {name: t.detach() for name, t in self.states.items()}
         self.memory = {name: t.detach() for name, t in self.memory.items()}

@@ -316,7 +316,7 @@ class Transformer(nn.Module):
             cast(Block, block).encoding.enter(x, at)
 
     def caches(
-        self, capacity: int | None = None, *, states: bool = True
+        self, capacity: int | None = None, *, states: bool = True, keep: int = 0
     ) -> list[KVCache]:
         """Return a list of empty caches, one for each layer.
 
@@ -324,11 +324,13 @@ class Transformer(nn.Module):
         memory. Default ``None``: twice as many as the first call has. The layers of a
         recurrence, unless they have a window, get a state in place of keys and values
         (:class:`~posedu.torch.state_cache.StateCache`), unless ``states`` is false.
+        ``keep`` is the number of calls that ``crop`` can take back from a state.
+        Default 0.
         """
 
         def cache_of(attention: Attention) -> KVCache:
             carries = attention.encoding.uses("carry") and attention.window is None
-            return StateCache() if states and carries else KVCache(capacity)
+            return StateCache(keep) if states and carries else KVCache(capacity)
 
         return [cache_of(cast(Block, block).attention) for block in self.blocks]
 

@@ -18,6 +18,7 @@ from posedu.torch import (
     LinearAttention,
     Mamba2,
     Mamba3,
+    RecurrentLayer,
     RoPE,
     StateCache,
 )
@@ -97,6 +98,44 @@ def test_a_copy_is_what_to_go_back_to():
     torch.testing.assert_close(made(x[:, 8:], cache=before), made(x)[:, 8:], **CLOSE)
 
 
+@every
+def test_a_cache_goes_back_to_where_its_last_calls_ended(name):
+    """Three drafted tokens, of which one is taken: speculative decoding."""
+    made, x = layer(name), normal(1, 12, 16)
+    drafted = normal(1, 2, 16, seed=4)
+    cache = StateCache(keep=3)
+    pieces = (x[:, :4], x[:, 4:7], x[:, 7:8], drafted[:, :1], drafted[:, 1:])
+    with torch.no_grad():
+        for piece in pieces:
+            made(piece, cache=cache)
+        assert [before.seen for before in cache.kept] == [7, 8, 9]
+        cache.crop(0, 8)
+        assert len(cache) == cache.count == 8 and len(cache.kept) == 1
+        found = made(x[:, 8:], cache=cache)
+        torch.testing.assert_close(found, made(x)[:, 8:], **CLOSE)
+        cache.crop(0, -4)
+        assert len(cache) == 8
+    for refused, message in (
+        (lambda: cache.crop(2), "first tokens cannot be removed"),
+        (lambda: cache.crop(0, 6), r"after 6 tokens was kept \(keep=3\), those of 7"),
+        (lambda: StateCache(keep=-1), "keep must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            refused()
+
+
+def test_a_layer_with_a_convolution_goes_back_with_its_last_tokens():
+    torch.manual_seed(0)
+    made = RecurrentLayer(16, 4, encoding=GatedDeltaNet(16, 4)).double().eval()
+    x, cache = normal(1, 12, 16), StateCache(keep=1)
+    with torch.no_grad():
+        made(x[:, :8], cache=cache)
+        made(normal(1, 3, 16, seed=4), cache=cache)
+        cache.crop(0, 8)
+        found = made(x[:, 8:], cache=cache)
+        torch.testing.assert_close(found, made(x)[:, 8:], **CLOSE)
+
+
 def test_a_refused_call_leaves_the_states():
     made, x = layer(), normal(2, 6, 16)
     cache = StateCache()
@@ -149,6 +188,14 @@ def test_a_model_mixes_states_and_keys():
         caches = model.transformer.caches()
         out = [model(piece, caches=caches) for piece in tokens.split((5, 1, 3), 1)]
     torch.testing.assert_close(torch.cat(out, 1), whole, **CLOSE)
+    with torch.no_grad():
+        caches = model.transformer.caches(keep=1)
+        model(tokens[:, :5], caches=caches)
+        model(tokens[:, 1:3], caches=caches)
+        for cache in caches:
+            cache.crop(0, 5)
+        again = model(tokens[:, 5:], caches=caches)
+    torch.testing.assert_close(again, whole[:, 5:], **CLOSE)
     written = model.generate(tokens, 4)
     assert torch.equal(written[:, :9], tokens) and written.shape == (2, 13)
     with torch.no_grad():
