@@ -229,7 +229,9 @@ def _steps(
             tokens = replace(tokens, q=q, grouped_k=k, grouped_v=v)
         weights = None
         if isinstance(extended, StateCache):
-            out, states = encoding.carry(tokens, extended.states)
+            out, states = tokens.v, extended.states  # right for no new tokens
+            if tokens.keys:
+                out, states = encoding.carry(tokens, states)
             extended.settled(states)
         elif route == "eager":
             out, weights = routes.eager(encoding, tokens)

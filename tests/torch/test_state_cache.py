@@ -19,12 +19,20 @@ from posedu.torch import (
     Mamba2,
     Mamba3,
     RecurrentLayer,
+    Retention,
     RoPE,
     StateCache,
 )
 from support.path import normal
 
 CLOSE = {"rtol": 0, "atol": 1e-11}
+
+
+def retention():
+    options = dict(layout="half", spacing="rope", normalization="none")
+    return Retention(4, 4, **options)
+
+
 MAKERS = {
     "linear attention": lambda: LinearAttention(4, layout=None),
     "linear attention with RoPE": lambda: LinearAttention(4, layout="half"),
@@ -35,6 +43,7 @@ MAKERS = {
     "DeltaNet": lambda: DeltaNet(16, 4, negative_eigenvalues=True),
     "Gated DeltaNet": lambda: GatedDeltaNet(16, 4),
     "KDA": lambda: KDA(16, 4, 4),
+    "retention": retention,
     "DeltaProduct": lambda: DeltaProduct(16, 4, 4),
 }
 every = pytest.mark.parametrize("name", MAKERS)
@@ -58,7 +67,7 @@ def size(cache):
 def test_pieces_are_a_full_run_in_constant_memory(name, kv_heads):
     made, x = layer(name, kv_heads=kv_heads), normal(2, 140, 16)
     whole, cache, out, sizes = made(x), StateCache(), [], []
-    for piece in x.split((70, 1, 1, 5, 63), 1):
+    for piece in x.split((70, 0, 1, 1, 5, 63), 1):
         out.append(made(piece, cache=cache))
         sizes.append(size(cache))
     torch.testing.assert_close(torch.cat(out, 1), whole, **CLOSE)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
+from torch.nn import functional
 from torch.types import Device
 
 from posedu._arguments import (
@@ -16,15 +19,17 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
+from posedu.torch._sequences import gathered
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 from posedu.torch.frequencies import frequencies
+from posedu.torch.recurrent.recurrence import Recurrence, State
 from posedu.torch.rotary.rotation import PairRotation
 
 _LARGEST = 5e4  # torchscale's largest divisor of a row, below the largest float16
 
 
-class Retention(PairRotation):
+class Retention(PairRotation, Recurrence):
     """Retention (RetNet, arXiv 2307.08621): rotations and decays, without a softmax.
 
     Queries and keys are rotated as by RoPE, and a head's scaled products s_ij of query
@@ -34,8 +39,10 @@ class Retention(PairRotation):
 
     RetNet's norm of each head's output and its gate are no part of it. No parameters.
     Attention takes O(L²) memory and operations for L tokens, and O(L) for one token
-    with a cache. No query may have a position so far before that of a key that it
-    attends to that γ_h^(i − j) overflows: 2790 positions in float32.
+    with a cache; without a normalization of rows it is a recurrence, whose default
+    route takes O(L) for all tokens and O(1) for one with a state. No query may have a
+    position so far before that of a key that it attends to that γ_h^(i − j) overflows:
+    2790 positions in float32.
 
     Parameters
     ----------
@@ -65,8 +72,8 @@ class Retention(PairRotation):
         ``layout``, ``spacing`` or ``normalization``, ``base`` not above 1.
     """
 
-    is_group = True
-    needs_causal = True
+    is_group = needs_positions = True
+    logits = Encoding.logits  # products, which the hook `weigh` decays
     d: int
 
     def __init__(
@@ -88,6 +95,9 @@ class Retention(PairRotation):
         )
         self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
+        self.is_fused = normalization == "none"
+        if not self.is_fused:
+            self.hooks -= {"attend", "carry"}
 
     def require(self, layer: Sizes) -> None:
         """Raise unless the layer has this head dimension and number of query heads."""
@@ -113,6 +123,43 @@ class Retention(PairRotation):
         """Return log γ_h of each head, in float64. Equation ``def-retention-decay``."""
         h = torch.arange(self.query_heads, dtype=torch.float64, device=device)
         return torch.log1p(-torch.exp2(-5 - h))
+
+    def decays(
+        self, tokens: Tokens
+    ) -> tuple[Float[Tensor, "batch keys heads"], Float[Tensor, "batch keys heads"]]:
+        """Return log γ times the positions since the token before, and β = 1."""
+        at, is_token = _in_sequence(tokens)
+        steps, follows = at - _earlier(at), _earlier(is_token)
+        if tokens.segments is not None:
+            of_segment = tokens.segments.gather(1, tokens.sequence_order)
+            follows = follows & (of_segment == _earlier(of_segment))
+        steps = steps.masked_fill(~follows, 0.0)
+        steps = gathered(steps, tokens.sequence_order.argsort(1))
+        log_decay = steps[..., None] * self.log_decays(steps.device)
+        return log_decay, torch.ones_like(log_decay)
+
+    def carry(
+        self, tokens: Tokens, states: Mapping[str, State]
+    ) -> tuple[Float[Tensor, "batch heads queries d_v"], Mapping[str, State]]:
+        """Read the outputs of new tokens; return them and the states after them.
+
+        Besides the sum, a state has the position of the last token.
+        """
+        before, (at, is_token) = dict(states), _in_sequence(tokens)
+        last = at[:, -1:]
+        if "position" in before:
+            position = before["position"][:, 0, 0]
+            first = at.gather(
+                1, (~is_token).sum(1, keepdim=True).clamp(max=at.shape[1] - 1)
+            )
+            steps = torch.where(is_token[:, -1:], first - position, 0.0)
+            decay = (steps[..., None] * self.log_decays(steps.device)).exp()
+            before["values"] = (
+                decay.mT[..., None].to(before["values"]) * before["values"]
+            )
+            last = torch.where(is_token[:, -1:], last, position)
+        out, new = super().carry(tokens, before)
+        return out, {**new, "position": last[:, None, None]}
 
     def weigh(
         self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
@@ -142,3 +189,19 @@ class Retention(PairRotation):
             f"spacing={self.spacing!r}, normalization={self.normalization!r}, "
             f"base={self.base:g}"
         )
+
+
+def _in_sequence(
+    tokens: Tokens,
+) -> tuple[Float[Tensor, "batch keys"], Bool[Tensor, "batch keys"]]:
+    """Return positions in the order of the sequences, and which are not padding's."""
+    order = tokens.sequence_order
+    at = tokens.key_positions.to(torch.float64).expand(order.shape).gather(1, order)
+    if tokens.padding is None:
+        return at, torch.ones_like(order, dtype=torch.bool)
+    return at, ~tokens.padding.expand(order.shape).gather(1, order)
+
+
+def _earlier(t: Shaped[Tensor, "batch keys"]) -> Shaped[Tensor, "batch keys"]:
+    """Return the numbers of the token before each one; of the first it is 0."""
+    return functional.pad(t, (1, 0))[:, :-1]

@@ -21,6 +21,7 @@ from posedu.torch import (
     LinearAttention,
     Mamba2,
     Mamba3,
+    Retention,
     attend,
 )
 from support.path import DOUBLE, layer_of, normal, texts_alone
@@ -41,6 +42,13 @@ def lightning():
     return encoding
 
 
+def retention():
+    options = dict(layout="half", spacing="rope", normalization="none")
+    encoding = Retention(4, 4, **options)
+    encoding.d_model = 16
+    return encoding
+
+
 MAKERS = {
     "linear attention": linear,
     "linear attention with RoPE": lambda: linear("half"),
@@ -52,6 +60,7 @@ MAKERS = {
     "Gated DeltaNet": lambda: GatedDeltaNet(16, 4),
     "KDA": lambda: KDA(16, 4, 4),
     "KDA, bounded": lambda: KDA(16, 4, 4, lowest=-5.0),
+    "retention": retention,
     "DeltaProduct": lambda: DeltaProduct(16, 4, 4, steps=3),
     "DeltaProduct, gated": lambda: DeltaProduct(16, 4, 4, gated=True),
 }
