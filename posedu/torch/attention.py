@@ -5,7 +5,7 @@ Hooks are methods by which an encoding acts on attention.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -229,7 +229,7 @@ def _steps(
             tokens = replace(tokens, q=q, grouped_k=k, grouped_v=v)
         weights = None
         if isinstance(extended, StateCache):
-            out, states = tokens.v, extended.states  # right for no new tokens
+            out, states = tokens.v, cast(Mapping[str, Tensor], extended.states)
             if tokens.keys:
                 out, states = encoding.carry(tokens, states)
             extended.settled(states)
