@@ -189,4 +189,24 @@ ENCODINGS = (
         sizes=("d_model", "heads", "d"),
         unit=2,  # in one dimension a unit vector has no slope
     ),
+    EncodingRecord(
+        name="gated-convolution",
+        title="Gated short convolution (LFM2)",
+        paper="liquid2025",
+        arxiv="2511.23404",
+        kind="hooks",
+        hooks=("scale", "weigh"),
+        file="recurrent.gated_convolution",
+        module="GatedConvolution",
+        variants=(
+            variant(),
+            variant(module={"width": 2}, heads=3, parameters="2*h"),
+        ),
+        parameters="3*h",
+        cost="O(L d) a head, layer and tap",
+        relative="exactly: a tap for each number of tokens between",
+        bounded="no: nothing bounds the product of a query and a key",
+        sizes=("heads",),
+        unit=1,
+    ),
 )

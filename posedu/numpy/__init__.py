@@ -51,6 +51,7 @@ from posedu.numpy.path import (
 from posedu.numpy.recurrent import (
     delta_net,
     delta_product,
+    gated_convolution,
     gated_delta_net,
     gla,
     kda,
@@ -134,6 +135,7 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "gated_convolution",
     "gated_delta_net",
     "geometric",
     "gla",

@@ -51,6 +51,7 @@ from posedu.sympy.path import (
 from posedu.sympy.recurrent import (
     delta_net,
     delta_product,
+    gated_convolution,
     gated_delta_net,
     gla,
     kda,
@@ -124,6 +125,7 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "gated_convolution",
     "gated_delta_net",
     "geometric",
     "gla",

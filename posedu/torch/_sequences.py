@@ -45,7 +45,7 @@ def short_convolution(
     if padding is None and segments is None:
         return _convolved(features, taps)
     order = sequence_order(features, padding, segments)
-    earlier = _earlier_in_sequence(order, padding, segments, taps.shape[-1])
+    earlier = earlier_in_sequence(order, padding, segments, taps.shape[-1])
     out = _convolved(gathered(features, order), taps, earlier)
     return gathered(out, order.argsort(dim=1))
 
@@ -58,7 +58,7 @@ def gathered(
     return features.gather(1, index.expand(*order.shape, *features.shape[2:]))
 
 
-def _earlier_in_sequence(
+def earlier_in_sequence(
     order: Int[Tensor, "batch keys"], padding: Padding, segments: Segments, width: int
 ) -> list[Bool[Tensor, "batch keys"]]:
     """Return for s = 0, 1, … whether the token s places earlier is of the sequence.

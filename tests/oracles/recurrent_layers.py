@@ -7,7 +7,7 @@ It needs transformers, which is not among the requirements::
 where FOLDER has been filled by ``pip install --target FOLDER transformers``. The layers
 run on a CPU, by their own implementations in PyTorch, in float32. The result,
 ``tests/oracles/recurrent-layers.json``, holds for each class the weights by the names
-of :class:`posedu.torch.RecurrentLayer`, the input, and the output.
+of our layer, the input, and the output.
 """
 
 import json
@@ -18,6 +18,7 @@ from transformers import AutoConfig
 from transformers.models.kimi_linear.modeling_kimi_linear import (
     KimiLinearDeltaAttention,
 )
+from transformers.models.lfm2.modeling_lfm2 import Lfm2ShortConv
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 from transformers.models.minimax.modeling_minimax import MiniMaxLightningAttention
 from transformers.models.olmo_hybrid.modeling_olmo_hybrid import (
@@ -143,6 +144,19 @@ def minimax():
     }
 
 
+def lfm2():
+    sizes = dict(num_hidden_layers=2, layer_types=["conv", "full_attention"])
+    layer = drawn(Lfm2ShortConv(config("lfm2", **sizes, conv_L_cache=3), 0))
+    k, q, v = layer.in_proj.weight.chunk(3)
+    return layer, {
+        "q.weight": q,
+        "k.weight": k,
+        "v.weight": v,
+        "encoding.taps": layer.conv.weight[:, 0],
+        "o.weight": layer.out_proj.weight,
+    }
+
+
 def drawn(layer):
     with torch.no_grad():
         for p in layer.parameters():
@@ -159,7 +173,7 @@ def numbers(t):
 
 def main():
     found = {"transformers": transformers.__version__, "torch": torch.__version__}
-    for make in (qwen3_next, olmo_hybrid, kimi_linear, mamba2, minimax):
+    for make in (qwen3_next, olmo_hybrid, kimi_linear, mamba2, minimax, lfm2):
         torch.manual_seed(0)
         layer, weights = make()
         x = torch.randn(1, TOKENS, D_MODEL)

@@ -214,8 +214,8 @@ def test_every_step_is_a_full_run_with_every_encoding(entry, variant):
 
 
 # Their results depend on which key is the last: a convolution over keys reads behind
-# it, these sticks begin or end at it, buckets and selections are counted from it, and
-# a skip connection adds its value.
+# it, these sticks begin or end at it, buckets, selections and taps are counted from it,
+# and a skip connection adds its value.
 LAST_KEY_COUNTS = [
     *(f"dape, {over}, code, 3, 3, 4" for over in ("fire, 4.0, leaky, zero, True",)),
     "stickbreaking, False, drop",
@@ -230,6 +230,8 @@ LAST_KEY_COUNTS = [
     "mamba-2",
     "mamba-3, rational, 2",
     "mamba-3, softplus, 4",
+    "gated-convolution",
+    "gated-convolution, 2",
 ]
 
 

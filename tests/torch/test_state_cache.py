@@ -11,6 +11,7 @@ from posedu.torch import (
     Attention,
     DeltaNet,
     DeltaProduct,
+    GatedConvolution,
     GatedDeltaNet,
     KVCache,
     LanguageModel,
@@ -44,6 +45,7 @@ MAKERS = {
     "Gated DeltaNet": lambda: GatedDeltaNet(16, 4),
     "KDA": lambda: KDA(16, 4, 4),
     "retention": retention,
+    "gated convolution": lambda: GatedConvolution(4, width=4),
     "DeltaProduct": lambda: DeltaProduct(16, 4, 4),
 }
 every = pytest.mark.parametrize("name", MAKERS)

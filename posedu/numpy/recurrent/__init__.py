@@ -2,6 +2,7 @@
 
 from posedu.numpy.recurrent.delta_net import delta_net, gated_delta_net, kda
 from posedu.numpy.recurrent.delta_product import delta_product
+from posedu.numpy.recurrent.gated_convolution import gated_convolution
 from posedu.numpy.recurrent.gla import gla
 from posedu.numpy.recurrent.lightning import lightning, lightning_decays
 from posedu.numpy.recurrent.linear_attention import linear_attention
@@ -12,6 +13,7 @@ from posedu.numpy.recurrent.state import read_states, state_weights
 __all__ = [
     "delta_net",
     "delta_product",
+    "gated_convolution",
     "gated_delta_net",
     "gla",
     "kda",

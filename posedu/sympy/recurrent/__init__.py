@@ -2,6 +2,7 @@
 
 from posedu.sympy.recurrent.delta_net import delta_net, gated_delta_net, kda
 from posedu.sympy.recurrent.delta_product import delta_product
+from posedu.sympy.recurrent.gated_convolution import gated_convolution
 from posedu.sympy.recurrent.gla import gla
 from posedu.sympy.recurrent.lightning import lightning, lightning_decays
 from posedu.sympy.recurrent.linear_attention import elu_plus_one, linear_attention
@@ -14,6 +15,7 @@ __all__ = [
     "delta_product",
     "delta_transition",
     "elu_plus_one",
+    "gated_convolution",
     "gated_delta_net",
     "gla",
     "kda",

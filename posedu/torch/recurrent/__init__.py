@@ -3,6 +3,7 @@
 from posedu.torch.recurrent.delta_net import KDA, DeltaNet, GatedDeltaNet
 from posedu.torch.recurrent.delta_product import DeltaProduct
 from posedu.torch.recurrent.forms import Writes, by_chunks, pair_weights
+from posedu.torch.recurrent.gated_convolution import GatedConvolution
 from posedu.torch.recurrent.gla import GLA
 from posedu.torch.recurrent.layer import RecurrentLayer
 from posedu.torch.recurrent.lightning import LightningAttention
@@ -16,6 +17,7 @@ __all__ = [
     "KDA",
     "DeltaNet",
     "DeltaProduct",
+    "GatedConvolution",
     "GatedDeltaNet",
     "LightningAttention",
     "LinearAttention",

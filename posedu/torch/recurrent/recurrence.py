@@ -201,11 +201,11 @@ def wide(t: Tensor) -> Tensor:
 
 def in_order(
     t: Shaped[Tensor, "batch heads tokens *features"],
-    order: Int[Tensor, "batch tokens"],
-) -> Shaped[Tensor, "batch heads tokens *features"]:
-    """Return the tokens of ``t`` in another order, that of the indices ``order``."""
+    order: Int[Tensor, "batch places"],
+) -> Shaped[Tensor, "batch heads places *features"]:
+    """Return the tokens of ``t`` whose indices are ``order``."""
     index = order.reshape(len(order), 1, -1, *(1,) * (t.ndim - 3))
-    return t.gather(2, index.expand_as(t))
+    return t.gather(2, index.expand(*t.shape[:2], -1, *t.shape[3:]))
 
 
 def _order(tokens: Tokens) -> Int[Tensor, "batch keys"] | None:

@@ -7,6 +7,8 @@ import torch
 
 from posedu.torch import (
     KDA,
+    Attention,
+    GatedConvolution,
     GatedDeltaNet,
     LightningAttention,
     Mamba2,
@@ -54,6 +56,7 @@ LAYERS = {
         output_norm="all",
         output_gate="sigmoid",
     ),
+    "lfm2": lambda: Attention(8, 8, encoding=GatedConvolution(8)),
 }
 
 

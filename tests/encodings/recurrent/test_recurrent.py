@@ -15,6 +15,7 @@ from posedu.torch import (
     Attention,
     DeltaNet,
     DeltaProduct,
+    GatedConvolution,
     GatedDeltaNet,
     KVCache,
     LightningAttention,
@@ -49,6 +50,12 @@ def retention():
     return encoding
 
 
+def convolution():
+    encoding = GatedConvolution(4, width=4)
+    encoding.d_model, encoding.d = 16, 4
+    return encoding
+
+
 MAKERS = {
     "linear attention": linear,
     "linear attention with RoPE": lambda: linear("half"),
@@ -61,6 +68,7 @@ MAKERS = {
     "KDA": lambda: KDA(16, 4, 4),
     "KDA, bounded": lambda: KDA(16, 4, 4, lowest=-5.0),
     "retention": retention,
+    "gated convolution": convolution,
     "DeltaProduct": lambda: DeltaProduct(16, 4, 4, steps=3),
     "DeltaProduct, gated": lambda: DeltaProduct(16, 4, 4, gated=True),
 }

@@ -51,7 +51,7 @@ NOT_MET = {
         (
             *("retention", "linear-attention", "lightning", "gla", "mamba-2"),
             *("mamba-3", "delta-net", "gated-delta-net", "kda"),
-            "delta-product",
+            *("delta-product", "gated-convolution"),
         ),
         "met as a recurrence, not as an encoding",
     ),
