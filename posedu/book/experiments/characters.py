@@ -23,7 +23,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -208,15 +208,16 @@ class Condition:
     layer: Callable[[Settings], Attention] | None = None
     start: Callable[[Attention], None] | None = None
 
-    def layers(self, settings: Settings) -> Iterator[Encoding]:
-        """Yield the encoding of the first layer, the second, and so on without end.
-
-        The encodings are made for models of the ``settings``.
-        """
+    def encodings(self, settings: Settings) -> list[Encoding]:
+        """Return the encoding of each layer, for models of the ``settings``."""
         first = self.make(settings)
-        yield first
-        while True:
-            yield self.later(settings, first) if self.later else self.make(settings)
+        return [
+            first,
+            *(
+                self.later(settings, first) if self.later else self.make(settings)
+                for _ in range(1, settings.layers)
+            ),
+        ]
 
 
 def _rows(s: Settings) -> int:
@@ -475,12 +476,10 @@ class Model(CausalModel):
     """Causal transformer over characters with the encoding of a :class:`Condition`."""
 
     def __init__(self, condition: Condition, settings: Settings, seed: int):
-        own = condition.layers(settings)
         super().__init__(
-            lambda: next(own),
+            partial(condition.encodings, settings),
             tokens=CHARACTERS,
             labels=CHARACTERS,
-            layers=settings.layers,
             heads=settings.heads,
             d=settings.d,
             route=None,

@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -194,8 +195,8 @@ TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def encodings(
     model: str, method: str, settings: AnySettings, factor: int, length: int
-) -> Iterator[Encoding]:
-    """Yield the encoding of each layer of a model, extended by a method.
+) -> list[Encoding]:
+    """Return the encoding of each layer of a model, extended by a method.
 
     ``model`` is a name in :data:`MODELS` or "windows-learned", ``method`` one in
     :data:`METHODS` or :data:`TEMPERATURES`, ``factor`` says how many times as long as
@@ -207,15 +208,17 @@ def encodings(
     trained = settings.length
     own = frequencies(settings.d, base=base_of(model, trained))
     how = own, trained, factor, length
-    for layer in range(settings.layers):
+
+    def encoding(layer: int) -> Encoding:
         if not model.startswith("windows"):
-            yield METHODS[method].make(*how)
-        elif layer % 2 == 0:
-            yield _rope(own)
-        elif model == "windows-learned":
-            yield LogN(growth="learned", index_from=1, heads=settings.heads)
-        else:
-            yield TEMPERATURES[method].make(*how) if method != "none" else Encoding()
+            return METHODS[method].make(*how)
+        if layer % 2 == 0:
+            return _rope(own)
+        if model == "windows-learned":
+            return LogN(growth="learned", index_from=1, heads=settings.heads)
+        return TEMPERATURES[method].make(*how) if method != "none" else Encoding()
+
+    return [encoding(layer) for layer in range(settings.layers)]
 
 
 class Model(CausalModel):
@@ -237,15 +240,13 @@ class Model(CausalModel):
         length: int | None = None,
     ):
         length = settings.length if length is None else length
-        own = encodings(model, method, settings, factor, length)
         windows = [
             None if n % 2 else settings.length // 4 for n in range(settings.layers)
         ]
         super().__init__(
-            lambda: next(own),
+            partial(encodings, model, method, settings, factor, length),
             tokens=tokens,
             labels=labels,
-            layers=settings.layers,
             heads=settings.heads,
             d=settings.d,
             route=None,

@@ -137,10 +137,9 @@ class Model(CausalModel):
             return rope
 
         super().__init__(
-            make,
+            lambda: [make() for _ in range(settings.layers)],
             tokens=CHARACTERS,
             labels=CHARACTERS,
-            layers=settings.layers,
             heads=settings.heads,
             d=settings.d,
             route=None,

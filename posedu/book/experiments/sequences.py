@@ -21,6 +21,7 @@ an interrupt it continues::
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from types import MappingProxyType
 from typing import ClassVar
@@ -215,11 +216,18 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding to compare, and the attention kernel (``route``) used with it."""
+    """An encoding to compare, and the attention kernel (``route``) used with it.
+
+    The route ``None`` is each layer's default.
+    """
 
     title: str
     make: Callable[[Settings], Encoding]
-    route: str = "eager"
+    route: str | None = "eager"
+
+    def encodings(self, settings: Settings, layers: int) -> list[Encoding]:
+        """Return the encoding of each layer, from the first to the last."""
+        return [self.make(settings) for _ in range(layers)]
 
 
 CONDITIONS: Mapping[str, Condition] = MappingProxyType(
@@ -272,11 +280,11 @@ class Model(CausalModel):
     """Causal transformer for one task with the encoding of one :class:`Condition`."""
 
     def __init__(self, condition: Condition, task: Task, settings: Settings, seed: int):
+        layers = settings.layers if task.layers is None else task.layers
         super().__init__(
-            lambda: condition.make(settings),
+            partial(condition.encodings, settings, layers),
             tokens=task.tokens,
             labels=task.labels,
-            layers=settings.layers if task.layers is None else task.layers,
             heads=settings.heads,
             d=settings.d,
             route=condition.route,

@@ -14,20 +14,19 @@ from posedu.torch import Encoding, Transformer
 class CausalModel(nn.Module):
     """Causal transformer that predicts a label for every token.
 
-    ``make`` returns the encoding of one layer and is called from the first layer to the
-    last. Where the encoding acts on the input, the first one alone is used. Where it
-    updates positions from layer to layer, the first one makes the initial positions.
+    ``make`` returns the encodings of the layers, from the first layer to the last.
+    Where they act on the input, the first one alone is used. Where they update
+    positions from layer to layer, the first one makes the initial positions.
     ``window`` is each layer's attention window. All models of one seed have the same
     initial weights, except for the parameters of their encodings.
     """
 
     def __init__(
         self,
-        make: Callable[[], Encoding],
+        make: Callable[[], Sequence[Encoding]],
         *,
         tokens: int,
         labels: int,
-        layers: int,
         heads: int,
         d: int,
         route: str | None,
@@ -36,7 +35,7 @@ class CausalModel(nn.Module):
     ):
         super().__init__()
         torch.manual_seed(seed)
-        encodings = [make() for _ in range(layers)]
+        encodings = make()
         torch.manual_seed(seed)
         first = encodings[0]
         updates_positions = first.uses("update")
@@ -45,7 +44,7 @@ class CausalModel(nn.Module):
         self.trunk = Transformer(
             heads * d,
             heads,
-            layers,
+            len(encodings),
             encoding=None if acts_on_input else encodings,
             input=first if acts_on_input or updates_positions else None,
             route=route,
