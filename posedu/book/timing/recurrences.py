@@ -236,9 +236,9 @@ def _is_installed(name: str) -> bool:
 
 
 def _error(out: Tensor, exact: Tensor) -> float:
-    """Return the relative error in the Euclidean norm; published code has tokens first."""
+    """Return the relative error in the Euclidean norm."""
     if out.shape != exact.shape:
-        out = out.transpose(1, 2)
+        out = out.transpose(1, 2)  # published code has heads after tokens
     return float((out.double() - exact).norm() / exact.norm())
 
 

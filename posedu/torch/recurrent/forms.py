@@ -64,8 +64,8 @@ def _delta_weights(
     # (I + A) U = β V for the values U that are written, where A has what the state
     # already has for each key.
     sums = log_decay.to(torch.float64).cumsum(2)
-    of_queries, of_keys = (_within(t, k, sums, segments[:, None]) for t in (q, k))
-    weights = solve_written(of_keys.tril(-1), beta, of_queries, left=False)
+    of_queries, of_keys = _within(torch.stack((q, k)), k, sums, segments[:, None])
+    weights = solve_written(of_keys, beta, of_queries, left=False)
     return weights * beta[..., None, :]
 
 
@@ -77,8 +77,19 @@ def _require_writes(writes: Writes) -> Writes:
 
 def _within(q: Tensor, k: Tensor, sums: Tensor, segments: Tensor) -> Tensor:
     """Return decayed products of queries and keys, 0 for keys of other segments."""
+    products = decayed_products(q, k, sums)
+    if _is_one(segments):
+        return products
     apart = segments[..., :, None] != segments[..., None, :]
-    return decayed_products(q, k, sums).masked_fill(apart, 0.0)
+    return products.masked_fill(apart, 0.0)
+
+
+def _is_one(segments: Int[Tensor, "*rows tokens"]) -> bool:
+    """Return whether the tokens of each row are of one segment.
+
+    Segments never fall, so that the first and the last number say it.
+    """
+    return not segments.numel() or bool((segments[..., 0] == segments[..., -1]).all())
 
 
 def solve_written(
@@ -90,7 +101,7 @@ def solve_written(
 ) -> Tensor:
     """Return (I + diag(β) P)⁻¹ b, or b (I + diag(β) P)⁻¹ unless ``left``.
 
-    ``products`` is P, strictly lower triangular.
+    P is the part of ``products`` below the diagonal; the rest is not read.
     """
     return torch.linalg.solve_triangular(
         beta[..., None] * products, b, upper=False, left=left, unitriangular=True
@@ -98,18 +109,19 @@ def solve_written(
 
 
 def decayed_products(
-    q: Float[Tensor, "*batch tokens d"],
+    q: Float[Tensor, "*more tokens d"],
     k: Float[Tensor, "*batch tokens d"],
     sums: Float[Tensor, "..."],
-) -> Float[Tensor, "*batch tokens tokens"]:
+) -> Float[Tensor, "*more tokens tokens"]:
     """Return Σ_n q_in k_jn e^(G_in − G_jn) for keys j ≤ i, and 0 for later ones.
 
+    Queries may have more leading axes than keys.
     ``sums`` are G in float64, sums of log decays that fall along the tokens, of each
     token or of each token and feature n. No factor is above 1: for sums of features,
     the tokens are halved, and a query in the second half and a key in the first meet
     at the last token of the first (``thm-wall-anchor``); then each half is halved.
     """
-    if sums.ndim < q.ndim:
+    if sums.ndim < k.ndim:
         exponents = sums[..., :, None] - sums[..., None, :]
         is_later = _ones(exponents).triu(1)
         decays = exponents.masked_fill(is_later, -torch.inf).to(q.dtype).exp()
@@ -167,12 +179,7 @@ def by_chunks(
     tokens = _require_writes(writes).q.shape[2]
     chunk = max(1, min(chunk, tokens))
     padding = -tokens % chunk
-    q, k, v, log_decay, beta = (
-        functional.pad(t, (0, 0) * (t.ndim - 3) + (0, padding)).unflatten(
-            2, (-1, chunk)
-        )
-        for t in writes[:5]
-    )
+    q, k, v, log_decay, beta = (_in_chunks(t, chunk) for t in writes[:5])
     sums = log_decay.to(torch.float64).cumsum(3)
     total = sums[..., -1:, :] if sums.ndim == q.ndim else sums[..., -1:]
     segments = _padded_with_last(writes.segments, padding)
@@ -180,29 +187,35 @@ def by_chunks(
     before = torch.cat((segments[:, :, :1, :1], segments[:, :, :-1, -1:]), 2)
     # Rows that read the carried state, rows that are in the next one, and whether the
     # carried state is in it.
-    reads = (segments == before)[..., None]
-    stays = (segments == segments[..., -1:])[..., None]
-    carries = (before == segments[..., -1:])[..., None]
+    reads = stays = carries = None
+    if not _is_one(writes.segments):
+        reads = (segments == before)[..., None]
+        stays = (segments == segments[..., -1:])[..., None]
+        carries = (before == segments[..., -1:])[..., None]
 
-    def decayed(t: Tensor, exponents: Tensor, rows: Tensor) -> Tensor:
+    def kept_by(rows: Tensor | None, t: Tensor) -> Tensor:
+        return t if rows is None else t.masked_fill(~rows, 0.0)
+
+    def decayed(t: Tensor, exponents: Tensor, rows: Tensor | None) -> Tensor:
         factors = exponents.to(t.dtype).exp()
         if factors.ndim < t.ndim:
             factors = factors[..., None]
-        return (t * factors).masked_fill(~rows, 0.0)
+        return kept_by(rows, t * factors)
 
     reading = decayed(q, sums, reads)
     kept = decayed(k, total - sums, stays)
-    within = _within(q, k, sums, segments)
     forgotten = total.to(q.dtype).exp()
     forgotten = forgotten.mT if forgotten.ndim == q.ndim else forgotten[..., None]
-    forgotten = forgotten.masked_fill(~carries, 0.0)
+    forgotten = kept_by(carries, forgotten)
     written = beta[..., None] * v
     corrected = None
     if writes.delta:
-        products = _within(k, k, sums, segments).tril(-1)
+        within, products = _within(torch.stack((q, k)), k, sums, segments)
         right = beta[..., None] * torch.cat((v, decayed(k, sums, reads)), -1)
         solved = solve_written(products, beta, right, left=True)
         written, corrected = solved.split((v.shape[-1], k.shape[-1]), -1)
+    else:
+        within = _within(q, k, sums, segments)
     if state is None:
         state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
     outputs = [written.flatten(2, 3)[:, :, :0]]
@@ -213,6 +226,14 @@ def by_chunks(
         outputs.append(within[:, :, n] @ new + reading[:, :, n] @ state)
         state = forgotten[:, :, n] * state + kept[:, :, n].mT @ new
     return torch.cat(outputs, 2)[:, :, :tokens], state
+
+
+def _in_chunks(
+    t: Float[Tensor, "batch heads tokens *features"], chunk: int
+) -> Float[Tensor, "batch heads chunks chunk *features"]:
+    if padding := -t.shape[2] % chunk:
+        t = functional.pad(t, (0, 0) * (t.ndim - 3) + (0, padding))
+    return t.unflatten(2, (-1, chunk))
 
 
 def _padded_with_last(
