@@ -44,6 +44,9 @@ Tableau = Literal["3/8", "classical"]
 AxisOrder = Literal["concatenated", "alternating"]
 GridCoordinates = Literal["index", "centers", "ends"]
 
+# Golden gate RoPE: angles in the plane, or quantiles for any number of axes.
+GoldenRecipe = Literal["angles", "quantiles"]
+
 # M-RoPE: which pairs belong to which axis, and where text after a picture starts.
 SectionOrder = Literal["sectioned", "interleaved", "alternating"]
 TextStart = Literal["largest", "grid"]
@@ -370,6 +373,17 @@ def require_order(low: str, lower: float, high: str, higher: float) -> None:
         raise ValueError(
             f"{low} must be at most {high}, got {low} = {lower} and {high} = {higher}"
         )
+
+
+def require_recipe(recipe: GoldenRecipe, axes: int) -> GoldenRecipe:
+    """Return ``recipe`` if golden directions in ``axes`` axes have it, else raise."""
+    require_choice("recipe", recipe, GoldenRecipe)
+    if recipe == "angles" and axes != 2:
+        raise ValueError(
+            f"recipe='angles' is for the plane, axes=2, got axes={axes}; for any other "
+            "number of axes use recipe='quantiles'"
+        )
+    return recipe
 
 
 def require_pair(name: str, value: int, pairs: int) -> int:

@@ -110,9 +110,40 @@ ENCODINGS = (
             SpecialCase(
                 "axial", "each frequency vector lies on an axis", "eq-mixed-axial"
             ),
+            SpecialCase(
+                "golden-gate",
+                "the frequency vectors are fixed, in golden directions",
+                "eq-golden-mixed",
+            ),
         ),
         axes=2,
         unit=4,
+    ),
+    EncodingRecord(
+        name="golden-gate",
+        title="Golden gate RoPE",
+        paper="xiong2025",
+        url="https://jerryxio.ng/posts/nd-rope",
+        published=2025,
+        kind="features",
+        hooks=("rotate",),
+        file="rotary.golden_gate",
+        module="GoldenGateRoPE",
+        variants=(
+            variant(recipe="angles", slowest=0.125, fastest=1.0, layout="half"),
+            variant(
+                recipe="quantiles", slowest=0.125, fastest=1.0, layout="interleaved"
+            ),
+        ),
+        chapter="axial-rope",
+        treated="def-golden-gate",
+        lab="axial-rope",
+        parameters="0",
+        cost="O(L d N) a head and layer, for queries and keys",
+        relative="exactly",
+        bounded="yes: norms are preserved",
+        axes=2,
+        unit=2,
     ),
     EncodingRecord(
         name="m-rope",

@@ -27,6 +27,11 @@ from posedu.numpy.rotary.generators import (
     rotations,
     skew,
 )
+from posedu.numpy.rotary.golden_gate import (
+    golden_directions,
+    golden_gate,
+    golden_gate_frequencies,
+)
 from posedu.numpy.rotary.grid import grid
 from posedu.numpy.rotary.gta import (
     camera_matrix,
@@ -95,6 +100,9 @@ __all__ = [
     "fope_offset",
     "fope_scores",
     "fope_table",
+    "golden_directions",
+    "golden_gate",
+    "golden_gate_frequencies",
     "grid",
     "gta",
     "image_frequencies",

@@ -21,6 +21,11 @@ from posedu.sympy.rotary.generators import (
     rotations,
     skew,
 )
+from posedu.sympy.rotary.golden_gate import (
+    golden_direction,
+    golden_gate,
+    golden_gate_frequencies,
+)
 from posedu.sympy.rotary.gta import (
     camera_matrix,
     gta,
@@ -64,6 +69,9 @@ __all__ = [
     "fope_offset",
     "fope_table",
     "fourier_basis",
+    "golden_direction",
+    "golden_gate",
+    "golden_gate_frequencies",
     "gta",
     "inverse_camera_matrix",
     "isoclinic",

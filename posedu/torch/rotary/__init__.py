@@ -14,6 +14,11 @@ from posedu.torch.rotary.comrope import (
 )
 from posedu.torch.rotary.fope import FoPE, kept_frequencies
 from posedu.torch.rotary.generators import BlockRotation, exponential, rotations, skew
+from posedu.torch.rotary.golden_gate import (
+    GoldenGateRoPE,
+    golden_directions,
+    golden_gate_frequencies,
+)
 from posedu.torch.rotary.grid import grid
 from posedu.torch.rotary.gta import GTA
 from posedu.torch.rotary.liere import LieRE
@@ -46,6 +51,7 @@ __all__ = [
     "ComRoPEAP",
     "ComRoPELD",
     "FoPE",
+    "GoldenGateRoPE",
     "LieRE",
     "MRoPE",
     "MixedRoPE",
@@ -61,6 +67,8 @@ __all__ = [
     "convert_layout",
     "exponential",
     "fold_basis",
+    "golden_directions",
+    "golden_gate_frequencies",
     "grid",
     "kept_frequencies",
     "m_rope_positions",
