@@ -39,6 +39,7 @@ NOT_MET = {
     "pose": "younger than what is met",
     "gta": "met in its own paper alone",
     "m-rope": "younger than what is met",
+    "golden-gate": "younger than what is met",
     "string": "met by its theorem alone, without a form",
     **dict.fromkeys(
         (
