@@ -10,6 +10,7 @@ from posedu.numpy.rotary import golden_directions
 Array = np.ndarray
 
 MOST, COUNT, KIND = 64, 8, "angles"  # the last two: drawn where scripts do not run
+INK = INKS[1]
 RATIO = 8.0  # of the longest and the shortest vector
 NAMES = {
     "angles": "golden angles, πi/φ",
@@ -29,13 +30,13 @@ def golden_gate_explorable() -> Explorable:
     drawn = angles[KIND][:COUNT]
     shown = described(drawn)
     picture = f"""
-<svg class="plot" viewBox="-1.15 -1.15 2.3 2.3" role="img" aria-label="A disk with a
+<svg class="plot" viewBox="-1.7 -1.07 3.4 2.14" role="img" aria-label="A disk with a
  line through its center for each direction, and two opposite dots on each line for the
  frequency vector">
 <circle r="1.02" fill="none" stroke="currentColor" stroke-opacity="0.25"/>
-<path class="directions" d="{diameters(drawn)}" stroke="{INKS[0]}"
- stroke-opacity="0.6" fill="none" style="stroke-width:1.5"/>
-<path class="vectors" d="{dots(drawn)}" stroke="{INKS[1]}" stroke-linecap="round"
+<path class="directions" d="{diameters(drawn)}" stroke="currentColor"
+ stroke-opacity="0.5" fill="none" style="stroke-width:1.5"/>
+<path class="vectors" d="{dots(drawn)}" stroke="{INK}" stroke-linecap="round"
  style="stroke-width:7"/>
 </svg>
 <p>Largest gap between directions: <output class="largest" aria-live="off"

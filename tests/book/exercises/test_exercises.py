@@ -596,6 +596,9 @@ POSEDU = {
     "rope-9": lambda q, offset: _rope_half(q[None], offset)[0],
     "rope-10": lambda q, k, offset: (_rope_half(q, offset) * k).sum(axis=1).std(),
     "axial-rope-2": lambda w, h: rotary.grid(w, h, coordinates="index"),
+    "axial-rope-11": lambda n, low, high: rotary.golden_gate_frequencies(
+        2 * n, recipe="angles", slowest=low, fastest=high
+    ),
     "axial-rope-4": lambda at, d, order: (
         at @ rotary.axial_frequencies(d, order=order).T
     ),

@@ -1,4 +1,4 @@
-"""Exercises on RoPE with several axes: axial and mixed."""
+"""Exercises on RoPE with several axes: axial, mixed, golden gate, atoms."""
 
 import numpy as np
 import sympy as sp
@@ -1569,6 +1569,468 @@ A class token at the position of a patch is allowed, but not what was asked for:
 )
 
 
+# axial-rope-11: frequency vectors in golden directions
+
+
+def golden_vectors(pairs, slowest, fastest):
+    """Return golden gate RoPE's frequency vectors in the plane, a float64 array.
+
+    The array is [pairs, 2], for one head; the lengths rise from ``slowest`` to
+    ``fastest``. There are at least two pairs.
+    """
+    i = np.arange(1, pairs + 1)
+    golden = (1 + np.sqrt(5)) / 2
+    angle = np.pi * (i / golden % 1)
+    length = slowest * (fastest / slowest) ** ((i - 1) / (pairs - 1))
+    return length[:, None] * np.stack((np.cos(angle), np.sin(angle)), axis=-1)
+
+
+_PHI = (1 + np.sqrt(5)) / 2
+
+
+def _vectors(angle=None, length=None):
+    """Make a wrong answer (a function) to the exercise ``golden_vectors``.
+
+    The exercise asks for frequency vectors in golden directions. In the wrong answer,
+    ``angle(i, pairs)`` are the angles of the vectors i = 1, 2, … and ``length(t, low,
+    high)`` their lengths for t from 0 to 1. With None for one of them, it is right.
+    """
+
+    def answer(pairs, slowest, fastest):
+        i = np.arange(1, pairs + 1)
+        t = (i - 1) / (pairs - 1)
+        own = np.pi * (i / _PHI % 1) if angle is None else angle(i, pairs)
+        size = slowest ** (1 - t) * fastest**t
+        size = size if length is None else length(t, slowest, fastest)
+        return size[:, None] * np.stack((np.cos(own), np.sin(own)), axis=-1)
+
+    return answer
+
+
+def _lengths_rise(answer, pairs, slowest, fastest):
+    size = np.linalg.norm(answer(pairs, slowest, fastest), axis=-1)
+    return np.allclose(size[[0, -1]], (slowest, fastest)) and (np.diff(size) > 0).all()
+
+
+GOLDEN = Exercise(
+    name="axial-rope-11",
+    title="Vectors in golden directions",
+    kind="NumPy",
+    minutes=10,
+    lines=5,
+    statement=r"""
+Golden gate RoPE in the plane has fixed frequency vectors.
+Vector $i = 1, 2, \dots$ of a head has the angle $\pi i / \phi \bmod \pi$ with the golden ratio $\phi = (1 + \sqrt 5)/2$.
+The lengths are a geometric series: the first is `slowest`, the last `fastest`, and each is the same multiple of the one before.
+Return the vectors, `[pairs, 2]`, with the cosine first.
+There are at least two pairs.
+
+Why modulo $\pi$ and not $2\pi$?
+""",
+    hint=r"""
+`np.geomspace` is a geometric series.
+A vector is its length times the cosine and the sine of its angle.
+""",
+    cases=((2, 1.0, 4.0), (3, 0.5, 2.0), (8, 0.2, 20.0), (32, 1.0, 100.0)),
+    solution=golden_vectors,
+    misconceptions=(
+        Misconception(
+            "Golden angle of the whole circle",
+            "2π/φ² spreads arrows. A frequency vector and its opposite are one "
+            "direction, so directions go round after π.",
+            _vectors(lambda i, n: 2 * np.pi * i / _PHI**2 % np.pi),
+        ),
+        Misconception(
+            "Angle modulo 2π",
+            "Take the angle modulo π: your vectors have the right directions, but "
+            "some are the opposites of those asked for.",
+            _vectors(lambda i, n: np.pi * i / _PHI % (2 * np.pi)),
+        ),
+        Misconception(
+            "Steps of 2π/φ",
+            "The circle of directions is π around: the step is π/φ.",
+            _vectors(lambda i, n: 2 * np.pi * i / _PHI % np.pi),
+        ),
+        Misconception(
+            "Directions counted from 0",
+            "The first direction has i = 1, so it does not lie on the first axis.",
+            _vectors(lambda i, n: np.pi * ((i - 1) / _PHI % 1)),
+        ),
+        Misconception(
+            "Equal steps over the half circle",
+            "Equal steps are even for one number of pairs alone; with one pair more "
+            "all of them change.",
+            _vectors(lambda i, n: np.pi * (i - 1) / n),
+        ),
+        Misconception(
+            "Degrees taken for radians",
+            "NumPy's cosine and sine take radians.",
+            _vectors(lambda i, n: 180 * (i / _PHI % 1)),
+        ),
+        Misconception(
+            "Turns taken for radians",
+            "i/φ mod 1 is a share of the half circle: multiply it by π.",
+            _vectors(lambda i, n: i / _PHI % 1),
+        ),
+        Misconception(
+            "Other root of x² = x + 1",
+            "φ is (1 + √5)/2, above 1.",
+            _vectors(lambda i, n: np.pi * (i * (1 - np.sqrt(5)) / 2 % 1)),
+        ),
+        Misconception(
+            "Square root of 5 for the golden ratio",
+            "φ = (1 + √5)/2.",
+            _vectors(lambda i, n: np.pi * (i / np.sqrt(5) % 1)),
+        ),
+        Misconception(
+            "Axes exchanged",
+            "The cosine is the first coordinate.",
+            lambda pairs, slowest, fastest: golden_vectors(pairs, slowest, fastest)[
+                :, ::-1
+            ],
+        ),
+        Misconception(
+            "Lengths that rise by a constant",
+            "The lengths are a geometric series: each is a multiple of the one before.",
+            _vectors(length=lambda t, low, high: low + t * (high - low)),
+        ),
+        Misconception(
+            "Longest vector first",
+            "The lengths rise from `slowest` to `fastest`.",
+            _vectors(length=lambda t, low, high: high ** (1 - t) * low**t),
+        ),
+        Misconception(
+            "One step short of the fastest",
+            "The last vector has the length `fastest`: divide by pairs − 1.",
+            lambda pairs, slowest, fastest: golden_vectors(pairs + 1, slowest, fastest)[
+                :-1
+            ],
+        ),
+        Misconception(
+            "Unit vectors",
+            "Multiply each direction by its length.",
+            _vectors(length=lambda t, low, high: np.ones(len(t))),
+        ),
+        Misconception(
+            "Lengths from 1",
+            "The first length is `slowest`.",
+            _vectors(length=lambda t, low, high: (high / low) ** t),
+        ),
+        Misconception(
+            "Direction of one vector for all",
+            "Each vector has an angle of its own.",
+            _vectors(lambda i, n: np.full(n, np.pi / _PHI)),
+        ),
+    ),
+    properties=(
+        Property("The lengths rise from `slowest` to `fastest`", _lengths_rise),
+        Property(
+            "No vector points below the first axis",
+            lambda answer, pairs, slowest, fastest: (
+                answer(pairs, slowest, fastest)[:, 1] >= 0
+            ).all(),
+        ),
+    ),
+    explanation=r"""
+A frequency vector and its opposite rotate a pair by opposite angles, so they tell a head the same about a direction: directions go round after $\pi$.
+The step {eq}`def-golden-angle` is $\pi/\phi$ therefore, and the vectors are those of {eq}`def-golden-gate` for one head.
+After every number of pairs the gaps have at most three lengths, by the three-gap theorem, and after a Fibonacci number of them the largest is at most $\phi$ times the smallest {eq}`eq-golden-gaps`.
+""",
+)
+
+
+# axial-rope-12: how even directions are
+
+
+def largest_gap(angles):
+    """Return the largest gap between neighboring directions over the mean gap.
+
+    ``angles`` are the angles of two or more frequency vectors, any real numbers; a
+    vector and its opposite have the same direction.
+    """
+    placed = np.sort(angles % np.pi)
+    gaps = np.diff(np.append(placed, placed[0] + np.pi))
+    return gaps.max() * len(angles) / np.pi
+
+
+def _gap_of(placed=None, share=None):
+    """Make a wrong answer (a function) to the exercise ``largest_gap``.
+
+    The exercise asks for the largest gap between directions over the mean gap. In the
+    wrong answer, ``placed(angles)`` is in place of the sorted angles modulo π, or
+    ``share(gaps, count)`` in place of the largest gap over the mean one.
+    """
+
+    def answer(angles):
+        own = np.sort(angles % np.pi) if placed is None else placed(angles)
+        gaps = np.diff(np.append(own, own[0] + np.pi))
+        if share is None:
+            return gaps.max() * len(angles) / np.pi
+        return share(gaps, len(angles))
+
+    return answer
+
+
+def _without_seam(angles):
+    gaps = np.diff(np.sort(angles % np.pi))
+    return gaps.max() * len(angles) / np.pi
+
+
+def _of_a_circle(angles):
+    placed = np.sort(angles % (2 * np.pi))
+    gaps = np.diff(np.append(placed, placed[0] + 2 * np.pi))
+    return gaps.max() * len(angles) / (2 * np.pi)
+
+
+def _random_gap():
+    angles = np.random.default_rng(0).uniform(0, np.pi, size=(500, 64))
+    return np.mean([largest_gap(row) for row in angles])
+
+
+GAP = Exercise(
+    name="axial-rope-12",
+    title="How even are directions?",
+    kind="experiment",
+    minutes=10,
+    lines=3,
+    statement=r"""
+`angles` are the angles of a head's frequency vectors in the plane, any real numbers, in any order.
+A vector and its opposite have the same direction.
+Return the largest gap between neighboring directions, divided by the mean gap: 1 if they are spread evenly.
+
+Then compare golden angles, $\pi i/\phi$, with random ones, for 8, 55 and 64 directions.
+""",
+    hint=r"""
+Directions lie on a circle that is $\pi$ around.
+There are as many gaps as directions: one of them is between the last and the first.
+""",
+    cases=(
+        (np.array([0.0, np.pi / 2]),),
+        (np.array([3.0, 0.5, -0.5]),),
+        (np.pi / _PHI * np.arange(1, 9),),
+        (np.array([0.1, 0.2, 0.3, 3.3, 6.4]),),
+        (draw(30) * 4,),
+    ),
+    solution=largest_gap,
+    misconceptions=(
+        Misconception(
+            "Gap across the seam forgotten",
+            "Between the largest angle and the smallest one plus π there is a gap, "
+            "too.",
+            _without_seam,
+        ),
+        Misconception(
+            "Whole circle",
+            "A vector and its opposite have one direction: take angles modulo π.",
+            _of_a_circle,
+        ),
+        Misconception(
+            "Angles as they are",
+            "Angles may be negative or above π; take them modulo π before sorting.",
+            _gap_of(placed=np.sort),
+        ),
+        Misconception(
+            "Not sorted",
+            "Neighbors are found by sorting.",
+            _gap_of(placed=lambda angles: angles % np.pi),
+        ),
+        Misconception(
+            "Gap not divided",
+            "Divide by the mean gap, which is π divided by the number of directions.",
+            _gap_of(share=lambda gaps, n: gaps.max()),
+        ),
+        Misconception(
+            "Share of the half circle",
+            "Divide by the mean gap, not by π.",
+            _gap_of(share=lambda gaps, n: gaps.max() / np.pi),
+        ),
+        Misconception(
+            "Over the smallest gap",
+            "Divide by the mean gap.",
+            _gap_of(share=lambda gaps, n: gaps.max() / gaps.min()),
+        ),
+        Misconception(
+            "Smallest gap",
+            "The largest gap is asked for.",
+            _gap_of(share=lambda gaps, n: gaps.min() * n / np.pi),
+        ),
+        Misconception(
+            "Quotient upside down",
+            "The largest gap over the mean gap is 1 or more.",
+            _gap_of(share=lambda gaps, n: np.pi / n / gaps.max()),
+        ),
+        Misconception(
+            "One gap fewer than directions",
+            "On a circle there are as many gaps as directions.",
+            _gap_of(share=lambda gaps, n: gaps.max() * (n - 1) / np.pi),
+        ),
+        Misconception(
+            "Median gap in place of the mean",
+            "Divide by the mean gap.",
+            _gap_of(share=lambda gaps, n: gaps.max() / np.median(gaps)),
+        ),
+        Misconception(
+            "Seam of the whole circle",
+            "The circle of directions is π around.",
+            lambda angles: (
+                np.diff(
+                    np.append(
+                        np.sort(angles % np.pi), np.min(angles % np.pi) + 2 * np.pi
+                    )
+                ).max()
+                * len(angles)
+                / np.pi
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "Turning all vectors by one angle changes nothing",
+            lambda answer, angles: np.isclose(answer(angles + 1.0), answer(angles)),
+        ),
+        Property(
+            "Opposite vectors have the same direction",
+            lambda answer, angles: np.isclose(
+                answer(angles + np.pi * (np.arange(len(angles)) % 2)), answer(angles)
+            ),
+        ),
+    ),
+    explanation=r"""
+Sorted modulo $\pi$, the angles leave as many gaps as there are directions, the last one across the seam.
+For golden angles the result is 1.17 for 8 directions and 55, which are Fibonacci numbers {eq}`eq-golden-gaps`, and 1.36 for 64.
+For $n$ random directions it is $1 + \frac12 + \dots + \frac1n$ on average: 4.74 for $n = 64$.
+""",
+    prediction=Prediction(
+        r"For 64 golden angles the result is 1.36. What is it for 64 random directions, on average?",
+        _random_gap,
+        near=0.25,
+    ),
+)
+
+
+# axial-rope-13: a turned molecule
+
+
+def turned_vectors(f, turn):
+    """Return frequency vectors that do what turning all positions does, a tensor.
+
+    With the returned vectors [pairs, 3], every position x [3] gets the angles that
+    ``f`` [pairs, 3] gives to the position ``turn`` x; ``turn`` is a 3 × 3 matrix. All
+    are float64.
+    """
+    return f @ turn
+
+
+def _random_matrix(seed):
+    return torch.tensor(draw(3, 3, seed=seed))
+
+
+def _same_angles(answer, f, turn):
+    x = torch.tensor(draw(3, seed=9))
+    return torch.allclose(answer(f, turn) @ x, f @ (turn @ x))
+
+
+_HALF_TURN = torch.tensor([[-1.0, 0, 0], [0, -1, 0], [0, 0, 1]]).double()
+_QUARTER = torch.tensor([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]).double()
+_ON_AXES = torch.eye(3).double()
+
+TURNED = Exercise(
+    name="axial-rope-13",
+    title="A turned molecule",
+    kind="PyTorch",
+    minutes=10,
+    lines=1,
+    statement=r"""
+Atoms at the positions $x$, with three coordinates each, are rotated by the angles $f_p \cdot x$.
+Now the molecule turns, and every atom moves to $Q x$.
+The same angles would come from the old positions, with other frequency vectors.
+Return these, `[pairs, 3]`; `f` is `[pairs, 3]`, `turn` is $Q$, and it may be any $3 \times 3$ matrix.
+
+For which $Q$ do no scores change, whatever queries, keys and positions are?
+""",
+    hint=r"""
+Write the angle of one pair as $f_p^\top (Q x)$, and move the brackets.
+""",
+    cases=(
+        (_ON_AXES, _QUARTER),
+        (torch.tensor([[1.0, 2.0, 0.0]]).double(), _QUARTER),
+        (torch.tensor(draw(4, 3)), _HALF_TURN),
+        (torch.tensor(draw(5, 3)), _random_matrix(1)),
+    ),
+    solution=turned_vectors,
+    misconceptions=(
+        Misconception(
+            "Vectors turned along with the molecule",
+            "Your vectors Q f give the new positions the old angles. Asked for are "
+            "vectors that give the old positions the new angles.",
+            lambda f, turn: f @ turn.T,
+        ),
+        Misconception(
+            "Vectors turned by the inverse of the transpose",
+            "Qᵀ and Q⁻¹ are equal for rotations only; which one moves from one side "
+            "of an inner product to the other?",
+            lambda f, turn: f @ torch.linalg.inv(turn).T,
+        ),
+        Misconception(
+            "Inverse in place of the matrix",
+            "Nothing is undone here: the angles are those of the turned positions.",
+            lambda f, turn: f @ torch.linalg.inv(turn),
+        ),
+        Misconception(
+            "Old vectors",
+            "Angles of turned positions are other angles, unless every vector lies on "
+            "the axis of the turn.",
+            lambda f, turn: f.clone(),
+        ),
+        Misconception(
+            "Opposite vectors",
+            "A turn is not a change of sign.",
+            lambda f, turn: -(f @ turn),
+        ),
+        Misconception(
+            "Turned twice",
+            "The molecule turns once.",
+            lambda f, turn: f @ turn @ turn,
+        ),
+        Misconception(
+            "Products of entries",
+            "f and Q are multiplied as matrices.",
+            lambda f, turn: f * turn.diagonal(),
+        ),
+        Misconception(
+            "Mean of both frames",
+            "The turned positions alone determine the angles.",
+            lambda f, turn: (f + f @ turn) / 2,
+        ),
+        Misconception(
+            "Difference to the old vectors",
+            "The vectors themselves are asked for, not their change.",
+            lambda f, turn: f @ turn - f,
+        ),
+        Misconception(
+            "Lengths made equal",
+            "For a matrix that stretches, the vectors change their lengths, too.",
+            lambda f, turn: (
+                f @ turn * (f.norm(dim=-1) / (f @ turn).norm(dim=-1))[:, None]
+            ),
+        ),
+        Misconception(
+            "First two axes exchanged",
+            "A turn does more than exchange axes: multiply by the matrix.",
+            lambda f, turn: f[:, [1, 0, 2]],
+        ),
+    ),
+    properties=(
+        Property("A position gets the angles of the turned position", _same_angles),
+    ),
+    explanation=r"""
+The angle is $f_p^\top (Q x) = (Q^\top f_p)^\top x$, by {prf:ref}`the theorem on a turned molecule <thm-atoms>`: pair $p$ needs the vector $Q^\top f_p$, and as rows these are $f Q$.
+Scores stay as they are only if $Q^\top f_p = f_p$ for every pair.
+Axial RoPE has vectors on all three axes, so $Q = I$ is the only such matrix: rotary scores of atoms depend on how the molecule lies, although its distances do not.
+""",
+)
+
+
 SHEET = Sheet(
     title="Axial and mixed RoPE",
     conventions=r"""
@@ -1597,5 +2059,8 @@ print(np.round(rotary.axial(x, at, **pairs), 3))
         RANK,
         ROWS,
         MIDDLE,
+        GOLDEN,
+        GAP,
+        TURNED,
     ),
 )
