@@ -1885,7 +1885,7 @@ There are as many gaps as directions: one of them is between the last and the fi
     ),
     properties=(
         Property(
-            "Turning all vectors by one angle changes nothing",
+            "Rotating all vectors by one angle changes nothing",
             lambda answer, angles: np.isclose(answer(angles + 1.0), answer(angles)),
         ),
         Property(
@@ -1908,43 +1908,43 @@ For $n$ random directions it is $1 + \frac12 + \dots + \frac1n$ on average: 4.74
 )
 
 
-# axial-rope-13: a turned molecule
+# axial-rope-13: a rotated molecule
 
 
-def turned_vectors(f, turn):
-    """Return frequency vectors that do what turning all positions does, a tensor.
+def rotated_vectors(f, matrix):
+    """Return frequency vectors that do what rotating all positions does, a tensor.
 
     With the returned vectors [pairs, 3], every position x [3] gets the angles that
-    ``f`` [pairs, 3] gives to the position ``turn`` x; ``turn`` is a 3 × 3 matrix. All
+    ``f`` [pairs, 3] gives to the position ``matrix`` x; ``matrix`` is a 3 × 3 matrix. All
     are float64.
     """
-    return f @ turn
+    return f @ matrix
 
 
 def _random_matrix(seed):
     return torch.tensor(draw(3, 3, seed=seed))
 
 
-def _same_angles(answer, f, turn):
+def _same_angles(answer, f, matrix):
     x = torch.tensor(draw(3, seed=9))
-    return torch.allclose(answer(f, turn) @ x, f @ (turn @ x))
+    return torch.allclose(answer(f, matrix) @ x, f @ (matrix @ x))
 
 
-_HALF_TURN = torch.tensor([[-1.0, 0, 0], [0, -1, 0], [0, 0, 1]]).double()
+_HALF_ROTATION = torch.tensor([[-1.0, 0, 0], [0, -1, 0], [0, 0, 1]]).double()
 _QUARTER = torch.tensor([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]).double()
 _ON_AXES = torch.eye(3).double()
 
-TURNED = Exercise(
+ROTATED = Exercise(
     name="axial-rope-13",
-    title="A turned molecule",
+    title="A rotated molecule",
     kind="PyTorch",
     minutes=10,
     lines=1,
     statement=r"""
 Atoms at the positions $x$, with three coordinates each, are rotated by the angles $f_p \cdot x$.
-Now the molecule turns, and every atom moves to $Q x$.
+Now the molecule rotates in space, and every atom moves to $Q x$.
 The same angles would come from the old positions, with other frequency vectors.
-Return these, `[pairs, 3]`; `f` is `[pairs, 3]`, `turn` is $Q$, and it may be any $3 \times 3$ matrix.
+Return these, `[pairs, 3]`; `f` is `[pairs, 3]`, `matrix` is $Q$, and it may be any $3 \times 3$ matrix.
 
 For which $Q$ do no scores change, whatever queries, keys and positions are?
 """,
@@ -1954,77 +1954,77 @@ Write the angle of one pair as $f_p^\top (Q x)$, and move the brackets.
     cases=(
         (_ON_AXES, _QUARTER),
         (torch.tensor([[1.0, 2.0, 0.0]]).double(), _QUARTER),
-        (torch.tensor(draw(4, 3)), _HALF_TURN),
+        (torch.tensor(draw(4, 3)), _HALF_ROTATION),
         (torch.tensor(draw(5, 3)), _random_matrix(1)),
     ),
-    solution=turned_vectors,
+    solution=rotated_vectors,
     misconceptions=(
         Misconception(
-            "Vectors turned along with the molecule",
+            "Vectors rotated along with the molecule",
             "Your vectors Q f give the new positions the old angles. Asked for are "
             "vectors that give the old positions the new angles.",
-            lambda f, turn: f @ turn.T,
+            lambda f, matrix: f @ matrix.T,
         ),
         Misconception(
-            "Vectors turned by the inverse of the transpose",
+            "Inverse of the transpose",
             "Qᵀ and Q⁻¹ are equal for rotations only; which one moves from one side "
             "of an inner product to the other?",
-            lambda f, turn: f @ torch.linalg.inv(turn).T,
+            lambda f, matrix: f @ torch.linalg.inv(matrix).T,
         ),
         Misconception(
             "Inverse in place of the matrix",
-            "Nothing is undone here: the angles are those of the turned positions.",
-            lambda f, turn: f @ torch.linalg.inv(turn),
+            "Nothing is undone here: the angles are those of the new positions.",
+            lambda f, matrix: f @ torch.linalg.inv(matrix),
         ),
         Misconception(
             "Old vectors",
-            "Angles of turned positions are other angles, unless every vector lies on "
-            "the axis of the turn.",
-            lambda f, turn: f.clone(),
+            "New positions have other angles, unless every vector lies on the axis of "
+            "the rotation.",
+            lambda f, matrix: f.clone(),
         ),
         Misconception(
             "Opposite vectors",
-            "A turn is not a change of sign.",
-            lambda f, turn: -(f @ turn),
+            "A rotation is not a change of sign.",
+            lambda f, matrix: -(f @ matrix),
         ),
         Misconception(
-            "Turned twice",
-            "The molecule turns once.",
-            lambda f, turn: f @ turn @ turn,
+            "Rotated twice",
+            "The molecule rotates once.",
+            lambda f, matrix: f @ matrix @ matrix,
         ),
         Misconception(
             "Products of entries",
             "f and Q are multiplied as matrices.",
-            lambda f, turn: f * turn.diagonal(),
+            lambda f, matrix: f * matrix.diagonal(),
         ),
         Misconception(
             "Mean of both frames",
-            "The turned positions alone determine the angles.",
-            lambda f, turn: (f + f @ turn) / 2,
+            "The new positions alone determine the angles.",
+            lambda f, matrix: (f + f @ matrix) / 2,
         ),
         Misconception(
             "Difference to the old vectors",
             "The vectors themselves are asked for, not their change.",
-            lambda f, turn: f @ turn - f,
+            lambda f, matrix: f @ matrix - f,
         ),
         Misconception(
             "Lengths made equal",
             "For a matrix that stretches, the vectors change their lengths, too.",
-            lambda f, turn: (
-                f @ turn * (f.norm(dim=-1) / (f @ turn).norm(dim=-1))[:, None]
+            lambda f, matrix: (
+                f @ matrix * (f.norm(dim=-1) / (f @ matrix).norm(dim=-1))[:, None]
             ),
         ),
         Misconception(
             "First two axes exchanged",
-            "A turn does more than exchange axes: multiply by the matrix.",
-            lambda f, turn: f[:, [1, 0, 2]],
+            "A rotation does more than exchange axes: multiply by the matrix.",
+            lambda f, matrix: f[:, [1, 0, 2]],
         ),
     ),
     properties=(
-        Property("A position gets the angles of the turned position", _same_angles),
+        Property("A position gets the angles of the new position", _same_angles),
     ),
     explanation=r"""
-The angle is $f_p^\top (Q x) = (Q^\top f_p)^\top x$, by {prf:ref}`the theorem on a turned molecule <thm-atoms>`: pair $p$ needs the vector $Q^\top f_p$, and as rows these are $f Q$.
+The angle is $f_p^\top (Q x) = (Q^\top f_p)^\top x$, by {prf:ref}`the theorem on a rotated molecule <thm-atoms>`: pair $p$ needs the vector $Q^\top f_p$, and as rows these are $f Q$.
 Scores stay as they are only if $Q^\top f_p = f_p$ for every pair.
 Axial RoPE has vectors on all three axes, so $Q = I$ is the only such matrix: rotary scores of atoms depend on how the molecule lies, although its distances do not.
 """,
@@ -2061,6 +2061,6 @@ print(np.round(rotary.axial(x, at, **pairs), 3))
         MIDDLE,
         GOLDEN,
         GAP,
-        TURNED,
+        ROTATED,
     ),
 )
