@@ -49,9 +49,11 @@ def golden_directions(
     axes = require_dimension("axes", axes, 1)
     i = np.arange(1, require_dimension("count", count, 1) + 1)
     if require_recipe(recipe, axes) == "angles":
-        angle = np.pi * (i / golden_root(1) % 1)
+        angle = np.pi * (i / ((1 + np.sqrt(5)) / 2) % 1)
         return np.stack((np.cos(angle), np.sin(angle)), -1)
-    points = i[:, None] * golden_root(axes) ** -np.arange(1.0, axes + 1) % 1
+    g = golden_root(axes)
+    # Powers of floats: those of NumPy's arrays are rounded otherwise on some CPUs.
+    points = np.outer(i, [g**-a for a in range(1, axes + 1)]) % 1
     quantiles = np.vectorize(NormalDist().inv_cdf)(points)
     return quantiles / np.linalg.norm(quantiles, axis=1, keepdims=True)
 

@@ -183,6 +183,14 @@ def test_on_one_axis_it_is_rope_with_frequencies_of_both_signs():
     assert np.array_equal(abs(f), np.sort(abs(f)))
 
 
+def test_cached_keys_are_moved_by_a_further_rotation():
+    module = GoldenGateRoPE(12, layout="half", recipe="angles", heads=2, **ENDS)
+    k, at = torch.tensor(normal(0, 1, 2, 5, 12)), torch.tensor(normal(1, 5, 2))
+    shift = torch.tensor(normal(2, 1, 5, 2))
+    moved = module.move_keys(module(k, at), shift)
+    torch.testing.assert_close(moved, module(k, at + shift), rtol=0, atol=1e-11)
+
+
 # Wrong arguments.
 
 WRONG = [
