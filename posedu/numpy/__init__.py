@@ -1,5 +1,6 @@
 """The reference implementation of encodings: float64 NumPy, close to the formulas."""
 
+from posedu.numpy.absolute.abacus import abacus
 from posedu.numpy.absolute.cape import cape
 from posedu.numpy.absolute.floater import floater
 from posedu.numpy.absolute.fourier import (
@@ -15,6 +16,7 @@ from posedu.numpy.absolute.learned import (
 )
 from posedu.numpy.absolute.nerf import embed_nerf
 from posedu.numpy.absolute.pose import pose
+from posedu.numpy.absolute.position_coupling import position_coupling
 from posedu.numpy.absolute.randomized import randomized
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Hooks, Tokens, attend
@@ -105,6 +107,7 @@ from posedu.numpy.stickbreaking import geometric, stick_breaking
 __all__ = [
     "Hooks",
     "Tokens",
+    "abacus",
     "algebraic",
     "alibi",
     "attend",
@@ -172,6 +175,7 @@ __all__ = [
     "pi",
     "pope",
     "pose",
+    "position_coupling",
     "randomized",
     "rerotation",
     "resonance",

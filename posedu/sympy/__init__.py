@@ -1,5 +1,6 @@
 """Symbolic implementation of encodings: exact SymPy matrices for proofs and tests."""
 
+from posedu.sympy.absolute.abacus import abacus
 from posedu.sympy.absolute.cape import cape
 from posedu.sympy.absolute.floater import floater
 from posedu.sympy.absolute.fourier import (
@@ -15,6 +16,7 @@ from posedu.sympy.absolute.learned import (
 )
 from posedu.sympy.absolute.nerf import embed_nerf
 from posedu.sympy.absolute.pose import pose
+from posedu.sympy.absolute.position_coupling import position_coupling
 from posedu.sympy.absolute.randomized import randomized
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Hooks, Tokens, attend
@@ -95,6 +97,7 @@ from posedu.sympy.stickbreaking import geometric, stick_breaking
 __all__ = [
     "Hooks",
     "Tokens",
+    "abacus",
     "algebraic",
     "alibi",
     "attend",
@@ -155,6 +158,7 @@ __all__ = [
     "path_fox",
     "pope",
     "pose",
+    "position_coupling",
     "randomized",
     "rerotation",
     "retention",

@@ -1,5 +1,6 @@
 """PyTorch implementations of positional encodings: modules to train, on CPU or GPU."""
 
+from posedu.torch.absolute.abacus import Abacus
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
@@ -13,6 +14,7 @@ from posedu.torch.absolute.learned import (
 )
 from posedu.torch.absolute.nerf import NeRF
 from posedu.torch.absolute.pose import PoSE
+from posedu.torch.absolute.position_coupling import PositionCoupling
 from posedu.torch.absolute.randomized import Randomized
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
@@ -115,6 +117,7 @@ __all__ = [
     "TAPE",
     "TUPE",
     "ALiBi",
+    "Abacus",
     "Algebraic",
     "Attention",
     "AxialRoPE",
@@ -162,6 +165,7 @@ __all__ = [
     "PaTHFoX",
     "PoPE",
     "PoSE",
+    "PositionCoupling",
     "Random",
     "RandomWalk",
     "Randomized",

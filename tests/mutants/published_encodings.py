@@ -976,6 +976,17 @@ def sampled_with_replacement(rng, tokens, limit):
     return np.sort(rng.integers(0, limit, tokens))
 
 
+def positions_from_the_left(roles):
+    """Digits counted from the left of every number, as Abacus does without reversing.
+
+    mcleish7/arithmetic (commit 55af9d5) says: integers must be reversed.
+    """
+    index = np.zeros(len(roles), dtype=np.int64)
+    for i, role in enumerate(roles):
+        index[i] = (index[i - 1] if i else 0) + 1 if role > 0 else 0
+    return index
+
+
 # M-RoPE: the axis of each pair, or of each feature in the half layout.
 
 

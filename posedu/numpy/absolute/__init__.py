@@ -1,5 +1,6 @@
 """Absolute positional encodings in NumPy (reference), one module for each encoding."""
 
+from posedu.numpy.absolute.abacus import abacus, digit_indices, draw_abacus
 from posedu.numpy.absolute.cape import cape, draw_cape
 from posedu.numpy.absolute.floater import (
     floater,
@@ -38,17 +39,27 @@ from posedu.numpy.absolute.learned import (
 )
 from posedu.numpy.absolute.nerf import embed_nerf, nerf_features, nerf_kernel
 from posedu.numpy.absolute.pose import draw_pose, pose
+from posedu.numpy.absolute.position_coupling import (
+    coupled_indices,
+    draw_position_coupling,
+    position_coupling,
+)
 from posedu.numpy.absolute.randomized import draw_randomized, randomized
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, sinusoidal
 
 __all__ = [
     "Level",
+    "abacus",
     "cape",
     "cone_moments",
     "cosine_bound",
     "count_collisions",
+    "coupled_indices",
+    "digit_indices",
+    "draw_abacus",
     "draw_cape",
     "draw_pose",
+    "draw_position_coupling",
     "draw_randomized",
     "embed_bert",
     "embed_fourier_learned",
@@ -74,6 +85,7 @@ __all__ = [
     "offset_matrix",
     "one_hot",
     "pose",
+    "position_coupling",
     "random_table",
     "randomized",
     "released_field",

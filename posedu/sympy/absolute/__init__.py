@@ -1,5 +1,6 @@
 """Absolute positional encodings in SymPy, one module for each encoding."""
 
+from posedu.sympy.absolute.abacus import abacus, trained_share
 from posedu.sympy.absolute.cape import cape, mean_over_uniform
 from posedu.sympy.absolute.floater import (
     butcher,
@@ -37,6 +38,7 @@ from posedu.sympy.absolute.learned import (
 )
 from posedu.sympy.absolute.nerf import embed_nerf, nerf_features, nerf_kernel
 from posedu.sympy.absolute.pose import pose
+from posedu.sympy.absolute.position_coupling import position_coupling
 from posedu.sympy.absolute.randomized import (
     gap_probability,
     order_statistic_mean,
@@ -52,6 +54,7 @@ from posedu.sympy.absolute.sinusoidal import (
 )
 
 __all__ = [
+    "abacus",
     "butcher",
     "cape",
     "commutant",
@@ -83,6 +86,7 @@ __all__ = [
     "order_errors",
     "order_statistic_mean",
     "pose",
+    "position_coupling",
     "randomized",
     "released_field",
     "rotation_field",
@@ -90,5 +94,6 @@ __all__ = [
     "sinusoidal",
     "solve_offset_matrix",
     "sphere_moment",
+    "trained_share",
     "wave_mean",
 ]

@@ -1,5 +1,6 @@
 """Absolute encodings as PyTorch modules, one file for each encoding."""
 
+from posedu.torch.absolute.abacus import Abacus, digit_indices
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER, VectorField
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
@@ -13,12 +14,14 @@ from posedu.torch.absolute.learned import (
 )
 from posedu.torch.absolute.nerf import NeRF
 from posedu.torch.absolute.pose import PoSE
+from posedu.torch.absolute.position_coupling import PositionCoupling, coupled_indices
 from posedu.torch.absolute.randomized import Randomized
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 
 __all__ = [
     "CAPE",
     "FLOATER",
+    "Abacus",
     "BERTInput",
     "FourierLearned",
     "FourierRandom",
@@ -28,8 +31,11 @@ __all__ = [
     "LearnedPerLayer",
     "NeRF",
     "PoSE",
+    "PositionCoupling",
     "Random",
     "Randomized",
     "Sinusoidal",
     "VectorField",
+    "coupled_indices",
+    "digit_indices",
 ]
