@@ -17,14 +17,15 @@ def coupled_indices(roles: Int[Array, "*rows tokens"]) -> Int[Array, "*rows toke
 
     arXiv 2405.20671, in the order of its released code. A digit of significance j (0
     for units) has n − j, where n is the length of the longest summand; an operator has
-    n + 1, a token outside the equation −1.
+    n + 1, a token outside the equation −1. The number after the last operator is the
+    sum; all others are summands.
 
     Parameters
     ----------
     roles
-        For each token: 1 a digit of a number that is written most digit first, as the
-        summands are; 2 a digit of a number written least digit first, the sum; 0 an
-        operator, + or =; −1 a token outside the equation (start, end, padding).
+        For each token: 1 a digit of a number that is written most digit first; 2 a
+        digit of a number written least digit first; 0 an operator, + or =; −1 a token
+        outside the equation (start, end, padding).
 
     Returns
     -------
@@ -33,8 +34,8 @@ def coupled_indices(roles: Int[Array, "*rows tokens"]) -> Int[Array, "*rows toke
     Raises
     ------
     TypeError, ValueError
-        Roles that are not −1, 0, 1 or 2, a single role; a reversed number of more than
-        n + 1 digits.
+        Roles that are not −1, 0, 1 or 2, a single role; a sum of more than n + 1
+        digits.
     """
     roles = require_integers("roles", roles)
     if roles.ndim == 0:
@@ -43,16 +44,19 @@ def coupled_indices(roles: Int[Array, "*rows tokens"]) -> Int[Array, "*rows toke
         raise ValueError(f"roles must be -1, 0, 1 or 2, got {unknown[0]}")
     from_left = digit_indices(roles == 2) - 1
     from_right = digit_indices(roles[..., ::-1] == 1)[..., ::-1] - 1
-    n = 1 + from_right.max(-1, keepdims=True, initial=-1)
-    if (over := from_left > n).any():
-        raise ValueError(
-            "a reversed number has at most one digit more than the longest summand, "
-            f"got {1 + from_left[over][0]} digits at a longest summand of "
-            f"{np.broadcast_to(n, over.shape)[over][0]}"
-        )
     significance = np.where(roles == 1, from_right, from_left)
-    outside_or_operator = np.where(roles == 0, n + 1, -1)
-    return np.where(roles > 0, n - significance, outside_or_operator)
+    at = np.arange(roles.shape[-1])
+    last = np.where(roles == 0, at, -1).max(-1, keepdims=True, initial=-1)
+    summands = np.where(at < last, significance, -1)
+    n = 1 + summands.max(-1, keepdims=True, initial=-1)
+    if (over := significance > n).any():
+        raise ValueError(
+            "a sum has at most one digit more than its longest summand, got digit "
+            f"{1 + significance[over][0]} at a longest summand of "
+            f"{np.broadcast_to(n, over.shape)[over][0]} digits"
+        )
+    others = np.where(roles == 0, n + 1, -1)
+    return np.where(roles > 0, n - significance, others)
 
 
 def position_coupling(

@@ -23,15 +23,17 @@ def coupled_indices(roles: Int[Tensor, "*rows tokens"]) -> Int[Tensor, "*rows to
     """Return the coupled index of each token of an addition, from its role in the text.
 
     A digit of significance j has n − j, where n is the length of the longest summand;
-    an operator has n + 1, a token outside the equation −1. Equation
-    ``def-coupling-index``. These are the positions to give to a model with
-    :class:`PositionCoupling`.
+    an operator has n + 1, a token outside the equation −1. The number after the last
+    operator is the sum. Equation ``def-coupling-index``. These are the positions to
+    give to a model with :class:`PositionCoupling`; where the sum is written least digit
+    first, they do not depend on digits to come.
 
     Parameters
     ----------
     roles
-        1 for a digit of a summand, most digit first; 2 for a digit of the sum, least
-        digit first; 0 for an operator, + or =; −1 for a token outside the equation.
+        1 for a digit of a number that is written most digit first; 2 for a digit of a
+        number written least digit first; 0 for an operator, + or =; −1 for a token
+        outside the equation.
 
     Raises
     ------
@@ -50,16 +52,19 @@ def coupled_indices(roles: Int[Tensor, "*rows tokens"]) -> Int[Tensor, "*rows to
     backward = digit_indices(roles.flip(-1) == 1).flip(-1)
     if not roles.shape[-1]:
         return forward
-    n = backward.amax(-1, keepdim=True)
-    over = forward > n + 1
+    place = forward + backward  # significance plus 1, and 0 for what is no digit
+    at = torch.arange(roles.shape[-1], device=roles.device)
+    last = torch.where(roles == 0, at, -1).amax(-1, keepdim=True)
+    n = torch.where(at < last, place, 0).amax(-1, keepdim=True)
+    over = place > n + 1
     if may_look(roles) and over.any():
         raise ValueError(
-            "a reversed number has at most one digit more than the longest summand, "
-            f"got {forward[over][0].item()} digits at a longest summand of "
-            f"{n.expand_as(over)[over][0].item()}"
+            "a sum has at most one digit more than its longest summand, got digit "
+            f"{place[over][0].item()} at a longest summand of "
+            f"{n.expand_as(over)[over][0].item()} digits"
         )
-    digits = n + 1 - forward - backward
-    return torch.where(roles > 0, digits, torch.where(roles == 0, n + 1, -1))
+    others = torch.where(roles == 0, n + 1, -1)
+    return torch.where(roles > 0, n + 1 - place, others)
 
 
 class PositionCoupling(SampledPositions):

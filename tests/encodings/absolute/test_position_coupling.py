@@ -70,6 +70,18 @@ def test_a_generated_digit_does_not_change_the_ids_before_it(a, b):
         assert torch.equal(coupled_indices(roles[:stop]), whole[:stop])
 
 
+def test_summands_may_be_reversed_and_the_sum_need_not_be():
+    """17 + 385 = 402 in four ways of writing have the ids of their significance."""
+    for summands, total in ((1, 1), (1, 2), (2, 1), (2, 2)):
+        roles = np.array([summands] * 2 + [0] + [summands] * 3 + [0] + [total] * 3)
+        down, up = [1, 2, 3], [3, 2, 1]
+        orders = {1: down, 2: up}
+        short = orders[summands][1:] if summands == 1 else up[:2]
+        expected = [*short, 4, *orders[summands], 4, *orders[total]]
+        assert absolute.coupled_indices(roles).tolist() == expected
+        assert coupled_indices(torch.tensor(roles)).tolist() == expected
+
+
 def test_rows_have_their_own_longest_summand():
     rows = np.array([[1, 1, 0, 1, 0, 2, 2, 2], [1, 0, 1, 0, 2, 2, -1, -1]])
     each = np.stack([absolute.coupled_indices(row) for row in rows])
@@ -184,13 +196,13 @@ REFUSED = [
     (
         lambda: absolute.coupled_indices([[1, 0, 2], [0, 2, 2]]),
         ValueError,
-        "got 2 digits at a longest summand of 0",
+        "got digit 2 at a longest summand of 0 digits",
     ),
     (lambda: indices(-2), ValueError, "-1, 0, 1 or 2, got -2"),
     (lambda: coupled_indices(torch.ones(2)), TypeError, "roles must hold integers"),
     (lambda: coupled_indices([1]), TypeError, "torch.Tensor, got list"),
     (lambda: coupled_indices(torch.tensor(1)), ValueError, r"got shape \[\]"),
-    (lambda: indices(1, 0, 2, 2, 2), ValueError, "3 digits at a longest summand of 1"),
+    (lambda: indices(1, 0, 2, 2, 2), ValueError, "got digit 3 at a longest"),
     (
         lambda: absolute.position_coupling([1], start=0),
         ValueError,
