@@ -133,7 +133,7 @@ class Condition:
 
 
 def _table(settings: Settings, rows: int) -> Learned:
-    return Learned(settings.heads * settings.d, rows, beyond="raise")
+    return Learned(settings.heads * settings.d, rows, beyond="raise", std=1.0)
 
 
 CONDITIONS: Mapping[str, Condition] = MappingProxyType(

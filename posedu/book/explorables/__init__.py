@@ -13,6 +13,7 @@ from posedu.book.explorables.comrope import comrope_explorable
 from posedu.book.explorables.context_extension import context_extension_explorable
 from posedu.book.explorables.cope import cope_explorable
 from posedu.book.explorables.decay import decay_explorable
+from posedu.book.explorables.digits import digits_explorable
 from posedu.book.explorables.disentangled_attention import (
     disentangled_attention_explorable,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "context_extension_explorable",
     "cope_explorable",
     "decay_explorable",
+    "digits_explorable",
     "disentangled_attention_explorable",
     "distance_biases_explorable",
     "fields_explorable",

@@ -37,6 +37,8 @@ NOT_MET = {
     "inkling": "younger than what is met",
     "randomized": "younger than what is met",
     "pose": "younger than what is met",
+    "abacus": "younger than what is met",
+    "position-coupling": "younger than what is met",
     "gta": "met in its own paper alone",
     "m-rope": "younger than what is met",
     "golden-gate": "younger than what is met",
