@@ -28,7 +28,7 @@ def digits_explorable() -> Explorable:
     :func:`posedu.numpy.absolute.abacus`.
     """
     rows = "".join(
-        _row(name, text, places, 40 + 92 * n)
+        _row(name, text, places, 40 + 88 * n)
         for n, (name, text, places) in enumerate(
             zip(
                 ("Position coupling", "Abacus"),
@@ -40,7 +40,7 @@ def digits_explorable() -> Explorable:
     )
     told = described(START, POWER)
     picture = f"""
-<svg class="plot" viewBox="0 0 400 196" role="img" aria-label="Two rows of tokens of one
+<svg class="plot" viewBox="0 0 400 164" role="img" aria-label="Two rows of tokens of one
  sum, each token with its id below it; the digits of one significance are marked">
 {rows}</svg>
 <p>The marked digits have the id <output class="coupled" aria-live="off"
@@ -85,9 +85,9 @@ def _row(name: str, text: str, places: Array, top: int) -> str:
         for i, t in enumerate(places)
     )
     return (
-        f'<text x="18" y="{top - 26}" text-anchor="start">{name}</text>'
+        f'<text x="19" y="{top - 26}" style="text-anchor:start">{name}</text>'
         f'<g class="marks">{marks}</g><g>{tokens}</g>'
-        f'<g class="{key}" fill="{INKS[0]}">{of_tokens}</g>'
+        f'<g class="{key}" style="font-weight:bold">{of_tokens}</g>'
     )
 
 

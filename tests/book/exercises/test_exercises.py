@@ -355,6 +355,13 @@ def _kerple(q, k, r1, r2, scaling):
     return attention.steps(q, k, k, hooks).logits
 
 
+def _coupled(text, start):
+    equals = text.index("=")
+    roles = [1 + (i > equals) if c.isdigit() else 0 for i, c in enumerate(text)]
+    index = absolute.coupled_indices(np.array(roles))
+    return absolute.position_coupling(index, start=start)
+
+
 def _bam(q, k, alpha, beta, mu, slope):
     q, k, alpha, beta, mu, slope = (t.numpy() for t in (q, k, alpha, beta, mu, slope))
     hooks = bias.bam(
@@ -586,6 +593,7 @@ POSEDU = {
             normalize=normalize,
         )
     ),
+    "randomized-positions-8": _coupled,
     "learned-embeddings-2": lambda table, at: (
         absolute.one_hot(at, len(table), beyond="zero") @ table
     ),

@@ -1,4 +1,4 @@
-"""Exercises on randomized and augmented positions: CAPE, PoSE."""
+"""Exercises on randomized and augmented positions: CAPE, PoSE, Abacus, coupling."""
 
 import numpy as np
 import sympy as sp
@@ -1080,6 +1080,475 @@ With 3 there is room: in 1, 3, 0 her steps are 2 and 3, so she allows a jitter o
 )
 
 
+# randomized-positions-8: coupled ids of a written sum
+
+
+def coupled_ids(text, start):
+    """Ids of position coupling for the characters of ``text``, an integer array.
+
+    ``text`` is like "17+385=204": summands as we write them, the sum reversed.
+    """
+    before, after = text.split("=")
+    n = max(len(number) for number in before.split("+"))
+    ids = []
+    for number in before.split("+"):
+        ids += [n - j for j in reversed(range(len(number)))]
+        ids += [n + 1]
+    ids += [n - j for j in range(len(after))]
+    return np.array(ids) + start
+
+
+def _coupled_ids(summand=None, total=None, operator=None, longest=max):
+    """Make a wrong answer (a function) to the exercise ``coupled_ids``.
+
+    ``summand(j, n, own)`` and ``total(j, n, own)`` replace the id of a digit of
+    significance j before the start is added, ``own`` being the length of its number;
+    ``operator(n)`` replaces that of + and =. ``longest`` makes n from the lengths of
+    the summands. None leaves an id right.
+    """
+    summand, total = (
+        (lambda j, n, own: n - j) if of is None else of for of in (summand, total)
+    )
+
+    def answer(text, start):
+        before, after = text.split("=")
+        numbers = before.split("+")
+        n = longest([len(number) for number in numbers])
+        between, ids = n + 1 if operator is None else operator(n), []
+        for number in numbers:
+            own = len(number)
+            ids += [summand(j, n, own) for j in reversed(range(own))] + [between]
+        ids += [total(j, n, len(after)) for j in range(len(after))]
+        return np.array(ids) + start
+
+    return answer
+
+
+def _operators_zero(text, start):
+    ids = coupled_ids(text, start)
+    return np.where([c.isdigit() for c in text], ids, 0)
+
+
+COUPLED = Exercise(
+    name="randomized-positions-8",
+    title="One id for all units",
+    kind="NumPy",
+    minutes=12,
+    lines=8,
+    statement=r"""
+Return the ids that {prf:ref}`position coupling <dfn-coupling>` gives to the characters of a sum, as an integer array.
+`text` is like `"17+385=204"`: two or more summands as we write them, and the sum least digit first, of which the last digits may still be missing.
+Every character is a digit, + or =.
+`start` is $s$.
+Which characters would have to know the length of the sum if it were written as we write it?
+""",
+    hint=r"""
+First find $n$, the length of the longest summand.
+In a summand the significance falls from left to right, in the sum it rises.
+""",
+    cases=(
+        ("1+2=3", 1),
+        ("17+385=204", 1),
+        ("17+385=2040", 5),
+        ("9+999=8001", 3),
+        ("385+17=", 2),
+        ("12+34=6", 4),
+        ("1+22+333=653", 1),
+    ),
+    solution=coupled_ids,
+    misconceptions=(
+        Misconception(
+            "Counted from the left",
+            "Your summands' ids begin anew at their first digits, so units of numbers "
+            "of different lengths have different ids.",
+            _coupled_ids(summand=lambda j, n, own: own - j),
+        ),
+        Misconception(
+            "The sum in reading order",
+            "The sum is written least digit first.",
+            _coupled_ids(total=lambda j, n, own: n - (own - 1 - j)),
+        ),
+        Misconception(
+            "Ids that rise in the sum",
+            "In the sum the significance rises from left to right, so ids fall.",
+            _coupled_ids(total=lambda j, n, own: 1 + j),
+        ),
+        Misconception(
+            "Ids that rise with the significance",
+            "Units have the largest id of all digits here, n above that of place n.",
+            _coupled_ids(*(lambda j, n, own: j + 1,) * 2, operator=lambda n: 0),
+        ),
+        Misconception(
+            "Operators without an id",
+            "Operators belong to the equation; = predicts the units.",
+            _operators_zero,
+        ),
+        Misconception(
+            "Operators with the id of units",
+            "Operators have one more than units.",
+            _coupled_ids(operator=lambda n: n),
+        ),
+        Misconception(
+            "Operators below all digits",
+            "Operators have n + 1 before the start is added.",
+            _coupled_ids(operator=lambda n: 0),
+        ),
+        Misconception(
+            "Start less 1",
+            "The start is added as it is.",
+            lambda text, start: coupled_ids(text, start - 1),
+        ),
+        Misconception(
+            "Length of the first summand",
+            "n is the length of the longest summand, wherever it stands.",
+            _coupled_ids(longest=lambda lengths: lengths[0]),
+        ),
+        Misconception(
+            "Length of the last summand",
+            "n is the length of the longest summand, wherever it stands.",
+            _coupled_ids(longest=lambda lengths: lengths[-1]),
+        ),
+        Misconception(
+            "Shortest summand",
+            "n is the length of the longest summand.",
+            _coupled_ids(longest=min),
+        ),
+        Misconception(
+            "Places in the text",
+            "Your ids count characters; here digits of equal significance share one.",
+            lambda text, start: np.arange(len(text)) + start,
+        ),
+    ),
+    properties=(
+        Property(
+            "More digits of the sum change no id before them",
+            lambda answer, text, start: all(
+                answer(("7+8=51")[:cut], 1)[i] == answer("7+8=51", 1)[i]
+                for cut in (4, 5)
+                for i in range(cut)
+            ),
+        ),
+    ),
+    explanation=r"""
+A summand's digit knows its significance from the digits behind it, which are there when the model begins to write; a digit of the sum knows it from those before it.
+So ids can be given while the sum is being written.
+If the sum were written as we write it, the significance of its first digit would depend on how many follow: every digit of the sum, and no other character, would have to know the length in advance.
+This is why it is written least digit first, {prf:ref}`thm-coupling-carry`.
+""",
+)
+
+
+# randomized-positions-9: the next digit of a sum
+
+
+def next_digit(a, b, d):
+    """The next digit of the sum of ``a`` and ``b``, given its digits ``d`` so far.
+
+    All are arrays of digits, least digit first; returns an int.
+    """
+    j = len(d)
+    carry = j > 0 and a[j - 1] + b[j - 1] - d[j - 1] >= 9
+    here = a[j] + b[j] if j < len(a) else 0
+    return int(here + carry) % 10
+
+
+def _next_digit(carry=None, end=None):
+    """Make a wrong answer (a function) to the exercise ``next_digit``.
+
+    ``carry(x, y, z)`` replaces the carry out of a place with the digits x and y of the
+    summands and z of the sum; ``end(carry)`` the digit behind the last place.
+    """
+
+    def answer(a, b, d):
+        j = len(d)
+        rule = carry or (lambda x, y, z: x + y - z >= 9)
+        out = int(j > 0 and rule(a[j - 1], b[j - 1], d[j - 1]))
+        if j == len(a):
+            return out if end is None else end(out)
+        return int(a[j] + b[j] + out) % 10
+
+    return answer
+
+
+def _from_the_start(a, b, d):
+    carry = 0
+    for x, y in zip(a[: len(d)], b[: len(d)], strict=True):
+        carry = (x + y + carry) // 10
+    here = a[len(d)] + b[len(d)] if len(d) < len(a) else 0
+    return int(here + carry) % 10
+
+
+def _two_digits(a, b, d):
+    j = len(d)
+    carry = j > 0 and a[j - 1] + b[j - 1] - d[j - 1] >= 9
+    return int((a[j] + b[j] if j < len(a) else 0) + carry)
+
+
+def _own_place(a, b, d):
+    j = len(d)
+    if j == len(a):
+        return int(a[-1] + b[-1] >= 10)
+    here = int(a[j] + b[j])
+    return (here + (here >= 10)) % 10
+
+
+def _digits(*numbers):
+    return tuple(np.array(number, dtype=int) for number in numbers)
+
+
+NEXT = Exercise(
+    name="randomized-positions-9",
+    title="A carry from one place back",
+    kind="NumPy",
+    minutes=12,
+    lines=4,
+    statement=r"""
+A model writes the sum of two numbers, least digit first.
+`a` and `b` are integer arrays of the digits of the summands, as many of each, least digit first; `d` has the digits of the sum that are written.
+Return the next one, an `int`.
+Read no other digits than those of the place before and of the new place.
+All digits of the place before are possible ones: with a carry into it or without.
+But `d` may have a mistake; then the next digit goes on from what is written.
+After the last place of the summands one more digit is asked for.
+How far back does a mistake come from that changes the digit?
+""",
+    hint=r"""
+List $a_j + b_j - d_j$ for all that can happen in a place: with and without a carry into it, with and without one out of it.
+""",
+    cases=(
+        _digits([2], [3], []),
+        _digits([2], [3], [5]),
+        _digits([7], [5], []),
+        _digits([7, 1], [5, 2], [2]),
+        _digits([7, 9, 1], [5, 0, 1], [2, 0]),
+        _digits([5, 5, 0], [5, 9, 0], [0, 5]),
+        _digits([0, 9], [0, 0], [0]),
+        _digits([4, 1], [5, 1], [9]),
+        _digits([9, 9], [1, 0], [0, 0]),
+        _digits([9, 9, 1], [1, 0, 1], [0, 9]),
+        _digits([1, 9, 3], [1, 0, 3], [2, 0]),
+        _digits([8, 1, 1], [7, 1, 1], [5, 3]),
+        _digits([8, 9, 9], [7, 9, 9], [5, 9, 9]),
+    ),
+    solution=next_digit,
+    misconceptions=(
+        Misconception(
+            "Carry only from 10 on",
+            "Your carry misses the places into which a carry came.",
+            _next_digit(lambda x, y, z: x + y - z >= 10),
+        ),
+        Misconception(
+            "Carry by the summands alone",
+            "Two digits that add up to 9 carry if a carry came in.",
+            _next_digit(lambda x, y, z: x + y >= 10),
+        ),
+        Misconception(
+            "Carry from 9 on",
+            "Two digits that add up to 9 carry only if a carry came in.",
+            _next_digit(lambda x, y, z: x + y >= 9),
+        ),
+        Misconception(
+            "A sum's digit below a summand's",
+            "With a carry into it a place may carry and have the same digit.",
+            _next_digit(lambda x, y, z: z < x),
+        ),
+        Misconception(
+            "A sum's digit at most a summand's",
+            "Without a carry a sum has the digit of one summand if the other is 0.",
+            _next_digit(lambda x, y, z: z <= x),
+        ),
+        Misconception(
+            "Carry from any difference",
+            "a + b − d is −1 where a carry came in and none goes out.",
+            _next_digit(lambda x, y, z: x + y != z),
+        ),
+        Misconception(
+            "All carries computed anew",
+            "You add from the first place on; the next digit goes on from what is "
+            "written in the place before.",
+            _from_the_start,
+        ),
+        Misconception(
+            "No carry",
+            "A carry comes from the place before.",
+            _next_digit(lambda x, y, z: False),
+        ),
+        Misconception(
+            "Two digits",
+            "Only the last digit of a place's sum is written.",
+            _two_digits,
+        ),
+        Misconception(
+            "Carry of the new place",
+            "The carry comes out of the place before.",
+            _own_place,
+        ),
+        Misconception(
+            "The last carry lost",
+            "Behind the last place the carry itself is written.",
+            _next_digit(end=lambda carry: 0),
+        ),
+        Misconception(
+            "Always 1 at the end",
+            "Behind the last place 0 is written where no carry comes out of it.",
+            _next_digit(end=lambda carry: 1),
+        ),
+    ),
+    explanation=r"""
+With $\kappa$ for carries, $a_j + b_j + \kappa_j = d_j + 10 \kappa_{j+1}$, so $a_j + b_j - d_j$ is $-1$ or 0 without a carry out of the place, and 9 or 10 with one.
+The three digits of the place before tell the carry, {prf:ref}`thm-coupling-carry`, and no older digit is needed.
+A mistake in the place before can change the digit, as in 199 + 101 with the digits 0, 9; one farther back cannot, unless it changes a digit on the way.
+""",
+)
+
+
+# randomized-positions-10: how often an id is trained
+
+
+def share_of_shifts(t, digits, most):
+    """Probability that a number of ``digits`` digits has the id t: a Rational.
+
+    Its ids are 1 to ``digits`` plus a shift, which is uniform in 0 to ``most``.
+    """
+    first, last = max(0, t - digits), min(most, t - 1)
+    return sp.Rational(max(0, last - first + 1), most + 1)
+
+
+def _share(first=None, last=None, number=None, total=None):
+    """Make a wrong answer (a function) to the exercise ``share_of_shifts``.
+
+    ``first`` and ``last`` replace the first and the last shift, ``total`` the number of
+    all shifts, each a function of the exercise's arguments; ``number(first, last)``
+    replaces the number of shifts from the first to the last.
+    """
+    first = first or (lambda t, digits, most: max(0, t - digits))
+    last = last or (lambda t, digits, most: min(most, t - 1))
+    number = number or (lambda low, high: max(0, high - low + 1))
+    total = total or (lambda t, digits, most: most + 1)
+
+    def answer(t, digits, most):
+        given = t, digits, most
+        return sp.Rational(number(first(*given), last(*given)), total(*given))
+
+    return answer
+
+
+SHARE = Exercise(
+    name="randomized-positions-10",
+    title="Ids that are rarely trained",
+    kind="by hand",
+    minutes=10,
+    lines=2,
+    statement=r"""
+On paper: {prf:ref}`Abacus <dfn-abacus>` gives the digits of a number of $L$ digits the ids $1 + k, \dots, L + k$, with $k$ uniform in $0, \dots, K$.
+With what probability is $t \ge 1$ among them?
+Return it for integers `t`, `digits`, which is $L$, and `most`, which is $K$, as a SymPy `Rational`.
+Which ids of a test without a shift are the rarest in training, and which digits have them?
+""",
+    hint=r"""
+Which shifts give some digit the id $t$?
+They are consecutive; where does the first one begin, where does the last one end?
+""",
+    cases=(
+        (1, 1, 0),
+        (1, 3, 4),
+        (3, 3, 4),
+        (4, 3, 4),
+        (7, 3, 4),
+        (8, 3, 4),
+        (12, 3, 4),
+        (3, 6, 2),
+        (2, 6, 2),
+        (60, 20, 99),
+        (119, 20, 99),
+    ),
+    solution=share_of_shifts,
+    misconceptions=(
+        Misconception(
+            "K shifts",
+            "The shifts are 0 to K, which are K + 1.",
+            _share(total=lambda t, digits, most: max(1, most)),
+        ),
+        Misconception(
+            "All ids alike",
+            "The first and the last ids occur with few shifts.",
+            lambda t, digits, most: sp.Rational(min(digits, most + 1), most + 1),
+        ),
+        Misconception(
+            "One shift for each id",
+            "An id is that of another digit with each shift.",
+            lambda t, digits, most: sp.Rational(int(t <= digits + most), most + 1),
+        ),
+        Misconception(
+            "Uniform over all ids",
+            "A text has several ids, and not all ids equally often.",
+            lambda t, digits, most: sp.Rational(
+                digits * (t <= digits + most), digits + most
+            ),
+        ),
+        Misconception(
+            "Ids counted from 0",
+            "Without a shift the first digit has the id 1.",
+            _share(
+                first=lambda t, digits, most: max(0, t - digits + 1),
+                last=lambda t, digits, most: min(most, t),
+            ),
+        ),
+        Misconception(
+            "The last digit forgotten",
+            "The shift t − L gives the last digit the id t.",
+            _share(first=lambda t, digits, most: max(0, t - digits + 1)),
+        ),
+        Misconception(
+            "The first digit forgotten",
+            "The shift t − 1 gives the first digit the id t.",
+            _share(last=lambda t, digits, most: min(most, t - 2)),
+        ),
+        Misconception(
+            "Difference of the ends",
+            "From the first to the last shift there is one more than their difference.",
+            _share(number=lambda low, high: max(0, high - low)),
+        ),
+        Misconception(
+            "Negative shifts",
+            "Shifts are at least 0.",
+            _share(first=lambda t, digits, most: t - digits),
+        ),
+        Misconception(
+            "Shifts above K",
+            "Shifts are at most K.",
+            _share(last=lambda t, digits, most: t - 1),
+        ),
+        Misconception(
+            "A negative probability",
+            "Beyond L + K no shift gives the id; the probability is 0.",
+            _share(number=lambda low, high: high - low + 1),
+        ),
+        Misconception(
+            "L and K exchanged",
+            "L is the number of digits, K the largest shift.",
+            lambda t, digits, most: sp.Rational(
+                max(0, min(digits, t - 1) - max(0, t - most) + 1), digits + 1
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "The probabilities of all ids add up to the number of digits",
+            lambda answer, t, digits, most: (
+                sum(answer(place, 3, 4) for place in range(1, 9)) == 3
+            ),
+        ),
+    ),
+    level="optional",
+    explanation=r"""
+The digit in place $p$ has the id $t$ with the shift $t - p$, so the shifts are those from $t - L$ to $t - 1$ that lie in $0, \dots, K$: $\min(K, t - 1) - \max(0, t - L) + 1$ of $K + 1$, {prf:ref}`thm-abacus-share`.
+Id 1 is trained with one shift in $K + 1$ alone, id 2 with two.
+In a test without a shift these are the ids of the units and of the tens, which every number has.
+""",
+)
+
+
 SHEET = Sheet(
     title="Randomized and augmented positions",
     conventions=r"""
@@ -1101,5 +1570,8 @@ print(randomized([0, 1, 2], sample=sample))
         OFFSETS,
         MEAN,
         ORDER,
+        COUPLED,
+        NEXT,
+        SHARE,
     ),
 )
