@@ -23,8 +23,8 @@ def check(page, start, power):
         "all => all.map((r) => Number(r.getAttribute('visibility') === 'visible'))"
     )
     assert visible == marked
-    told = digits.described(start, power)
-    for name, text in told.items():
+    expected = digits.described(start, power)
+    for name, text in expected.items():
         assert shown["outputs"][name].strip() == text
     assert shown["outputs"]["power"] == digits.NAMES[power]
     assert shown["summary"] == digits.summary_text(start, power)
@@ -43,5 +43,5 @@ def test_the_ids_are_the_references_for_every_slider(open_page):
 def test_digits_of_a_significance_share_one_id_in_both_texts():
     for start in (1, 7, digits.MOST):
         for power in range(digits.POWERS):
-            told = digits.described(start, power)
-            assert told["coupled"].isdigit() and told["counted"].isdigit()
+            expected = digits.described(start, power)
+            assert expected["coupled"].isdigit() and expected["counted"].isdigit()
