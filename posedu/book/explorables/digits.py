@@ -38,15 +38,15 @@ def digits_explorable() -> Explorable:
             )
         )
     )
-    ids_shown = described(START, POWER)
+    shown = described(START, POWER)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 164" role="img" aria-label="Two rows of tokens of one
  sum, each token with its id below it; the digits of one significance are marked">
 {rows}</svg>
 <p>The marked digits have the id <output class="coupled" aria-live="off"
->{ids_shown["coupled"]}</output> with position coupling and <output class="counted"
- aria-live="off">{ids_shown["counted"]}</output> with Abacus; the largest ids of the text are
- <output class="largest" aria-live="off">{ids_shown["largest"]}</output></p>"""
+>{shown["coupled"]}</output> with position coupling and <output class="counted"
+ aria-live="off">{shown["counted"]}</output> with Abacus; the largest ids of the text are
+ <output class="largest" aria-live="off">{shown["largest"]}</output></p>"""
     return explorable(
         "digits",
         picture,
@@ -139,8 +139,8 @@ def described(start: int, power: int) -> dict[str, str]:
 
 def summary_text(start: int, power: int) -> str:
     """Return the picture in a sentence."""
-    ids_shown = described(start, power)
+    shown = described(start, power)
     return (
         f"With the start {start} the {NAMES[power]} of all numbers have the id "
-        f"{ids_shown['coupled']} with position coupling and {ids_shown['counted']} with Abacus."
+        f"{shown['coupled']} with position coupling and {shown['counted']} with Abacus."
     )
