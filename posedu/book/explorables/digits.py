@@ -45,8 +45,8 @@ def digits_explorable() -> Explorable:
 {rows}</svg>
 <p>The marked digits have the id <output class="coupled" aria-live="off"
 >{shown["coupled"]}</output> with position coupling and <output class="counted"
- aria-live="off">{shown["counted"]}</output> with Abacus; the largest ids of the text are
- <output class="largest" aria-live="off">{shown["largest"]}</output></p>"""
+ aria-live="off">{shown["counted"]}</output> with Abacus; the largest ids of the text
+ are <output class="largest" aria-live="off">{shown["largest"]}</output></p>"""
     return explorable(
         "digits",
         picture,
