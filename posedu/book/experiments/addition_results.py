@@ -21,6 +21,8 @@ KNOW_DIGITS = ("abacus", "coupling")
 MEASURED = (("exact", 10), ("exact", 15), ("digits", 15), ("digits", 30))
 """Scores and numbers of digits at which encodings are compared."""
 
+TICKS = (5, 10, 15, 20, 30)
+
 _OTHERS = tuple(name for name in CONDITIONS if name not in KNOW_DIGITS)
 
 
@@ -50,7 +52,7 @@ def overview(result: Result) -> Figure:
                 label=CONDITIONS[name].title,
             )
         panel.axvline(result.settings.digits, color="gray", linewidth=0.8)
-        panel.set(title=title, xlabel="digits", xticks=TESTED, ylim=(-3, 103))
+        panel.set(title=title, xlabel="digits", xticks=TICKS, ylim=(-3, 103))
     panels[0, 0].set_ylabel("% right")
     figure.legend(
         *panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3
