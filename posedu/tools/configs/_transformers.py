@@ -16,8 +16,10 @@ from posedu.tools.configs._fields import (
     short_repr,
 )
 from posedu.tools.configs._rope_parameters import KNOWN, Parameters, rope
-from posedu.tools.configs.families import ROTARY, Family, Names
+from posedu.tools.configs.families import ROTARY, Family, Names, model_types
 from posedu.tools.configs.families import family as family_of
+from posedu.tools.configs.hybrid import read_mixers
+from posedu.tools.configs.mixers import Mixers
 from posedu.tools.configs.other_encoding import OtherEncoding
 from posedu.tools.configs.rotary_config import (
     NOTE,
@@ -85,6 +87,8 @@ WITHOUT_EFFECT = {
 """Names that change nothing in a model without rotation."""
 OWN_LABELS = ("deepseek_v4",)
 """Families whose RoPE parameters have other labels than their kinds of layer."""
+NULL_IS_NONE = ("olmo_hybrid",)
+"""Families that rotate nothing if the base is given as null."""
 PLAIN_SCALES = ("dots3_note_text",)
 """Families of latent attention whose softmax ignores ``mscale_all_dim``."""
 
@@ -149,6 +153,7 @@ def read(config: Config) -> Reading:
         temperature = temperature or own.temperature()
     if TEXT in {*parts} - {*with_rope} and families[TEXT].unrotated:
         kinds[TEXT] = None
+        first(parts[TEXT], "qk_rope_head_dim")  # of heads that are not rotated
     family = config.get("model_type")
     is_new = any("rope_parameters" in part for part in with_rope.values())
     return Reading(
@@ -158,7 +163,8 @@ def read(config: Config) -> Reading:
         layers=layers,
         temperature=temperature,
         encodings=() if any(kinds.values()) else _encodings(parts),
-        remarks=tuple(dict.fromkeys(remarks)),
+        mixers=_mixers(parts),
+        remarks=tuple(dict.fromkeys([*remarks, *_ignored_switches(parts, families)])),
     )
 
 
@@ -219,6 +225,10 @@ def _unrotated(parts: Mapping[str, Config], families: Mapping[str, Family]) -> R
         )
     whole, family = parts[""], families[""]
     is_measured = family.no_rotation or family.unrotated or is_known(types[""])
+    is_text = not is_measured and types[""] not in model_types() and TEXT in parts
+    if is_text:
+        text_family = families[TEXT]
+        is_measured = text_family.unrotated or is_known(types[TEXT])
     if not is_measured and not has_alibi(whole):
         raise NoRopeError(
             "this configuration has no RoPE parameters: none of "
@@ -231,19 +241,49 @@ def _unrotated(parts: Mapping[str, Config], families: Mapping[str, Family]) -> R
         if part.get(ROTARY[0]) == ROTARY[1]:
             raise NoRopeError(f"{ROTARY[0]} is rotary, and how is not known here")
     remarks = []
-    if "auto_map" in whole and is_measured:
+    read_type = types[TEXT if is_text else ""]
+    if is_text:
+        text = f"{types['']} is not known here: only {TEXT}, a {read_type}, is read"
+        remarks.append(Remark(NOTE, text))
+    if "auto_map" in (parts[TEXT] if is_text else whole) and is_measured:
         text = (
             "the code is in the model's repository, and is not read: this is what the "
-            f"class of {types['']} in transformers does"
+            f"class of {read_type} in transformers does"
         )
         remarks.append(Remark(NOTE, text))
     return Reading(
         format="transformers",
         family=types[""] if isinstance(types[""], str) else "",
-        kinds={EVERY: None},
+        kinds={TEXT if is_text else EVERY: None},
         encodings=_encodings(parts),
-        remarks=tuple(remarks),
+        mixers=_mixers(parts),
+        remarks=(*remarks, *_ignored_switches(parts, families)),
     )
+
+
+def _mixers(parts: Mapping[str, Config]) -> Mixers | None:
+    """Return the mixers of the text model, ``None`` if it is not known as a hybrid.
+
+    ``parts`` are the configuration (key "") and its sub-configurations by key.
+    """
+    return read_mixers(parts.get(TEXT, {})) or read_mixers(parts[""])
+
+
+def _ignored_switches(
+    parts: Mapping[str, Config], families: Mapping[str, Family]
+) -> list[Remark]:
+    """Return a warning for each part that turns on a rotation its class has not."""
+    name = "mla_use_nope"
+    return [
+        Remark(
+            WARNING,
+            f"{name} is false, and the class of {part.get('model_type')} in "
+            "transformers rotates nothing",
+            "ignored-name",
+        )
+        for title, part in parts.items()
+        if part.get(name) is False and families[title].unrotated
+    ]
 
 
 def _encodings(parts: Mapping[str, Config]) -> tuple[OtherEncoding, ...]:
@@ -302,7 +342,7 @@ class _Part:
     def read(self) -> tuple[dict[str, RotaryConfig | None], tuple[str, ...]]:
         """Return the rotary embedding of each kind of layer, and each layer's kind."""
         given, where = self._rope_object()
-        if self._is_unrotated():
+        if self._is_unrotated(given):
             self._read_without_effect(given)
             return {self._title(EVERY): None}, ()
         if self.family.note:
@@ -606,10 +646,11 @@ class _Part:
                 "here; transformers 5.23 ignores it",
             )
 
-    def _is_unrotated(self) -> bool:
+    def _is_unrotated(self, given: RopeObject) -> bool:
         """True if the configuration names a positional encoding other than RoPE.
 
-        A note that says so is then added to ``remarks``.
+        ``given`` is the configuration's object of RoPE parameters. A note that says so
+        is then added to ``remarks``.
         """
         has_own_code = "auto_map" in self.config
         if self.family.unrotated or (self.family.no_rotation and not has_own_code):
@@ -618,6 +659,12 @@ class _Part:
                 "configuration says"
             )
             return True
+        if self.config.get("model_type") in NULL_IS_NONE:
+            beside = "rope_theta" in self.config and self.config["rope_theta"] is None
+            inside = "rope_theta" in given and given["rope_theta"] is None
+            if inside or (beside and "rope_theta" not in given):
+                self._note("rope_theta is null: no layer is rotated")
+                return True
         is_other = False
         if self.family.requires is not None:
             name, required, default = self.family.requires

@@ -7,6 +7,7 @@ import numpy as np
 
 from posedu._argument_types import check_types
 from posedu._result_table import Table
+from posedu.tools.configs.mixers import numbered
 from posedu.tools.configs.rotary_config import Reading, RotaryConfig, Temperature
 
 SAME = 2.0**-20
@@ -88,6 +89,7 @@ def differences(
     unknown: list[str] = []
     for where, a, b in _pairs(one, other, unknown):
         found += _of_kind(where, a, b, unknown)
+    found += _of_mixers(one, other)
     alike = ROTATIONS
     if not (one.is_rotated and other.is_rotated):
         found += _of_order(one, other, unknown)
@@ -115,9 +117,15 @@ def _pairs(one: Reading, other: Reading, unknown: list[str]) -> Iterator[Kind]:
             )
         both = [*zip(one.layers, other.layers, strict=False)]
         for pair in dict.fromkeys(both):
-            places = [n for n, each in enumerate(both) if each == pair]
+            places = [
+                n
+                for n, each in enumerate(both)
+                if each == pair and (_attends(one, n) or _attends(other, n))
+            ]
+            if not places:
+                continue
             a, b = one.kinds.get(pair[0]), other.kinds.get(pair[1])
-            yield (_numbers(places), a, b)
+            yield (numbered(places), a, b)
         return
     if one.layers or other.layers:
         unknown.append("which layers have which kind, listed in one of them alone")
@@ -133,17 +141,16 @@ def _pairs(one: Reading, other: Reading, unknown: list[str]) -> Iterator[Kind]:
             unknown.append(f"layers of the kind {name!r}, in one of them alone")
 
 
-def _numbers(places: list[int]) -> str:
-    """Return the numbers of layers as text, such as "layers 0–4, 6"."""
-    runs: list[list[int]] = []
-    for n in places:
-        if runs and runs[-1][-1] == n - 1:
-            runs[-1].append(n)
-        else:
-            runs.append([n])
-    texts = [f"{r[0]}–{r[-1]}" if len(r) > 1 else str(r[0]) for r in runs]
-    shown = ", ".join(texts[:6]) + (", …" if len(texts) > 6 else "")
-    return f"layer{'s' * (len(places) > 1)} {shown}"
+def _attends(reading: Reading, layer: int) -> bool:
+    """True if a layer has attention, or if that is not known."""
+    roles = () if reading.mixers is None else reading.mixers.roles
+    return layer >= len(roles) or roles[layer] in ("attention", "both")
+
+
+def _of_mixers(one: Reading, other: Reading) -> Iterator[Difference]:
+    if one.mixers != other.mixers:
+        shown = (str(each or "none") for each in (one.mixers, other.mixers))
+        yield Difference("layers", "recurrence", *shown)
 
 
 def _of_kind(

@@ -11,6 +11,7 @@ from posedu._argument_types import check_types
 from posedu._result_table import Table
 from posedu.numpy.frequencies import require_scaled
 from posedu.numpy.rotary import llama3, longrope, ntk, ntk_dynamic, pi, yarn
+from posedu.tools.configs.mixers import Mixers
 from posedu.tools.configs.other_encoding import OtherEncoding
 
 BY_LENGTH = ("dynamic", "longrope")
@@ -253,6 +254,10 @@ class Reading(Table):
     encodings
         The positional encodings of a model without rotation; empty if they are not
         known, and for models with rotation.
+    mixers
+        Which layers have a recurrence, and which attention, in a hybrid model; ``None``
+        if no layer is known to have a recurrence. In ``layers`` a layer without
+        attention may have the kind of the others.
     remarks
         Warnings and notes.
     """
@@ -263,6 +268,7 @@ class Reading(Table):
     layers: tuple[str, ...] = ()
     temperature: Temperature | None = None
     encodings: tuple[OtherEncoding, ...] = ()
+    mixers: Mixers | None = None
     remarks: tuple[Remark, ...] = field(default=())
 
     @property
@@ -281,9 +287,10 @@ class Reading(Table):
 
         The encodings of a model without rotation are joined by "and".
         """
-        if self.is_rotated:
-            return "rotation"
-        return " and ".join(map(str, self.encodings))
+        sources = ["rotation"] if self.is_rotated else [*map(str, self.encodings)]
+        if self.mixers and not any(e.kind == "recurrent" for e in self.encodings):
+            sources.append("layers of convolution or recurrence")
+        return " and ".join(sources)
 
     def caption(self) -> str:
         """Return the table's caption: the model family and the config format.
@@ -301,7 +308,8 @@ class Reading(Table):
         """Yield the column heads, then the RoPE parameters of each kind of layer."""
         if not self.is_rotated:
             yield "layers", "method"
-            yield from ((self._title(name), "no rotation") for name in self.kinds)
+            yield from ((self._title(name), "no rotation") for name in self._attended())
+            yield from ((who, text) for who, text in self._recurrent())
             return
         yield (
             "layers",
@@ -314,7 +322,7 @@ class Reading(Table):
             "attention factor",
             "layout",
         )
-        for name, rope in self.kinds.items():
+        for name, rope in self._attended().items():
             who = self._title(name)
             if rope is None:
                 yield (who, "no rotation", *[""] * 7)
@@ -334,13 +342,41 @@ class Reading(Table):
                 f"{rope.attention_factor:.6g}",
                 rope.layout or "not given",
             )
+        yield from ((who, text, *[""] * 7) for who, text in self._recurrent())
+
+    def _attended(self) -> dict[str, RotaryConfig | None]:
+        """Return the rotary embedding of each kind of layer that has attention."""
+        found = dict(self.kinds)
+        if self.mixers and self.mixers.roles:
+            for kind in {*self.layers} & {*self.kinds}:
+                if self.layers and not self._count(kind):
+                    del found[kind]
+        return found
+
+    def _recurrent(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of the recurrent layers, and where their order comes from."""
+        if self.mixers:
+            yield (
+                str(self.mixers),
+                f"no rotation here: order comes from {self.mixers.order}",
+            )
+
+    def _count(self, kind: str) -> int:
+        """Return the number of layers of a ``kind`` with attention, 0 if not known."""
+        roles = () if self.mixers is None else self.mixers.roles
+        if not roles:
+            return self.layers.count(kind)
+        if not self.layers:
+            return len(self.mixers.attention) if len(self.kinds) == 1 else 0
+        pairs = zip(self.layers, roles, strict=False)
+        return sum(own == kind and r in ("attention", "both") for own, r in pairs)
 
     def _title(self, kind: str) -> str:
         """Return the name of a kind of layer, with the number of its layers if known.
 
         ``kind`` is a key of ``kinds``.
         """
-        count = self.layers.count(kind)
+        count = self._count(kind)
         return f"{kind} ({count})" if count else kind
 
 
@@ -364,6 +400,7 @@ def as_json(reading: Reading) -> dict[str, Any]:
         "encodings": [
             {"kind": each.kind, **each.options} for each in reading.encodings
         ],
+        "mixers": reading.mixers and vars(reading.mixers),
         "kinds": {
             name: rope
             and {
