@@ -86,7 +86,10 @@ class Hybrid:
         match self.mixers.recurrence:
             case "gated-delta-net":
                 k, v = own["linear_key_head_dim"], own["linear_value_head_dim"]
-                groups, heads = own["linear_num_key_heads"], own["linear_num_value_heads"]
+                groups, heads = (
+                    own["linear_num_key_heads"],
+                    own["linear_num_value_heads"],
+                )
                 return 2 * groups * k + heads * v, k, v, heads
             case "kda":
                 heads = inner.get("num_heads") or own["linear_num_heads"]

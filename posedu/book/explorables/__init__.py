@@ -27,6 +27,7 @@ from posedu.book.explorables.fox import fox_explorable
 from posedu.book.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
 from posedu.book.explorables.geometric import geometric_explorable
 from posedu.book.explorables.golden_gate import golden_gate_explorable
+from posedu.book.explorables.hybrids import hybrids_explorable
 from posedu.book.explorables.layouts import layouts_explorable
 from posedu.book.explorables.learned_embeddings import learned_embeddings_explorable
 from posedu.book.explorables.length_extrapolation import length_extrapolation_explorable
@@ -81,6 +82,7 @@ __all__ = [
     "fox_explorable",
     "geometric_explorable",
     "golden_gate_explorable",
+    "hybrids_explorable",
     "layouts_explorable",
     "learned_embeddings_explorable",
     "length_extrapolation_explorable",

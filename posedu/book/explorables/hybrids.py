@@ -1,0 +1,167 @@
+"""Interactive figure of hybrid models: the stack of layers, and what each caches."""
+
+import math
+
+from posedu.book.explorables.frame import Choice, Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.book.hybrids import Hybrid, load_hybrids
+from posedu.tools.configs.mixers import TITLES
+
+FIRST, LAYER, DOUBLINGS = "Qwen3.5 27B", 3, 15  # drawn where scripts do not run
+LOW, HIGH = 4, 20  # tokens, in doublings
+LEFT, WIDTH = 8, 400  # of the stack
+SMALLEST, DECADE = 5, 36  # power of ten of bytes at the left edge; width of a decade
+HEIGHTS = {"attention": 46, "both": 46, "recurrence": 26, "mlp": 8}
+BYTES, STATE_BYTES = 2, 4  # of a cached number in bfloat16, of one of a state
+BOTTOM = 60
+
+
+def hybrids_explorable() -> Explorable:
+    """Draw the layers of shipped hybrid models and the bytes that they cache.
+
+    A reader chooses the model, a layer and the length of the text.
+    """
+    models = {
+        each.name: numbers(each)
+        for each in sorted(load_hybrids(), key=lambda each: each.name != FIRST)
+    }
+    first = models[FIRST]
+    most = max(len(each["roles"]) for each in models.values())
+    step = WIDTH / len(first["roles"])
+    bars = "".join(_bar(first["roles"], n, step) for n in range(most))
+    sizes = {
+        "recurrent": first["fixed"],
+        "attention": first["grows"] * 2**DOUBLINGS,
+        "alone": first["alone"] * 2**DOUBLINGS,
+    }
+    names = {
+        "recurrent": "recurrent layers",
+        "attention": "attention layers",
+        "alone": "attention in all",
+    }
+    inks = {"recurrent": INKS[1], "attention": INKS[0], "alone": "currentColor"}
+    rows = "".join(
+        f'<text x="{LEFT}" y="{105 + 24 * n}">{names[name]}</text>'
+        f'<rect class="{name}" x="140" y="{92 + 24 * n}" height="16"'
+        f' width="{length(size):.1f}" fill="{inks[name]}" fill-opacity="0.75"/>'
+        for n, (name, size) in enumerate(sizes.items())
+    )
+    marks = "".join(
+        f'<path d="M{140 + DECADE * n},88v74" stroke="currentColor"'
+        f' stroke-opacity="0.25"/><text x="{140 + DECADE * n}" y="178"'
+        f' style="text-anchor:middle">{label}</text>'
+        for n, label in ((1, "1 MB"), (4, "1 GB"), (7, "1 TB"))
+    )
+    picture = f"""
+<svg class="plot" viewBox="0 0 416 184" role="img" aria-label="The layers of a model
+ from left to right, tall where there is attention, half as tall where there is a
+ recurrence; below, the bytes that they cache, on a scale of powers of ten">
+<g class="bars">{bars}</g>
+<path class="mark" d="{mark(LAYER, step)}" fill="currentColor"/>
+{marks}{rows}
+</svg>
+<p><span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[0]}">█</span> attention</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[1]}">▄</span> recurrence</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[2]}">█</span> both</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true">▁</span> MLP
+ alone</span></p>"""
+    return explorable(
+        "hybrids",
+        picture,
+        (
+            Choice("model", "model", {name: name for name in models}),
+            Slider("layer", "layer", 0, most - 1, LAYER),
+            Slider(
+                *("doublings", "tokens", LOW, HIGH, DOUBLINGS, 1),
+                f"{2**DOUBLINGS:,}",
+            ),
+        ),
+        summary=summary_text(first, LAYER, DOUBLINGS),
+        caption="The layers of a model, and the bytes in its cache: keys and values "
+        "with 2 bytes a number, states with 4. “Attention in all” is the same model "
+        "with an attention layer in place of each recurrent one. Windows, which keep "
+        "fewer keys, are not counted.",
+        numbers={
+            "models": models,
+            "heights": HEIGHTS,
+            "inks": {
+                "attention": INKS[0],
+                "recurrence": INKS[1],
+                "both": INKS[2],
+                "mlp": "currentColor",
+            },
+        },
+    )
+
+
+def numbers(model: Hybrid) -> dict[str, object]:
+    """Return what the picture shows of a model: layers, bytes, sources of order."""
+    mixers = model.mixers
+    extra = mixers.roles.count("recurrence")
+    grows = BYTES * model.per_token * len(mixers.attention)
+    return {
+        "roles": list(mixers.roles),
+        "fixed": len(mixers.recurrent) * one_state(model),
+        "grows": grows,
+        "alone": grows + BYTES * model.per_token * extra,
+        "state": one_state(model),
+        "token": BYTES * model.per_token,
+        "recurrence": TITLES[mixers.recurrence],
+        "order": mixers.order,
+        "position": model.position,
+    }
+
+
+def one_state(model: Hybrid) -> int:
+    """Return the bytes that a recurrent layer of a model caches."""
+    return STATE_BYTES * model.state + BYTES * model.history
+
+
+def length(size: float) -> float:
+    """Return the length of the bar of a number of bytes."""
+    return max(0.0, DECADE * (math.log10(max(size, 1)) - SMALLEST))
+
+
+def mark(layer: int, step: float) -> str:
+    """Return the path of the mark under a layer."""
+    x = LEFT + step * (layer + 0.5)
+    return f"M{x:.1f},{BOTTOM + 3}l5,9h-10Z"
+
+
+def summary_text(shown: dict, layer: int, doublings: int) -> str:
+    """Describe in a sentence a layer, where its order comes from, and its cache."""
+    layer = min(layer, len(shown["roles"]) - 1)
+    role, tokens = shown["roles"][layer], 2**doublings
+    attention = f"attention with {shown['position']}"
+    recurrence = f"{shown['recurrence']}: order from {shown['order']}"
+    grown = size_text(shown["token"] * tokens)
+    state = size_text(shown["state"])
+    texts = {
+        "attention": f"{attention}, {grown} for {tokens:,} tokens",
+        "recurrence": f"{recurrence}, {state} for any number of tokens",
+        "both": f"{attention}, {grown}, and {recurrence}, {state}",
+        "mlp": "an MLP alone, which mixes no tokens and caches nothing",
+    }
+    return f"Layer {layer}: {texts[role]}."
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes with its unit, three digits or more."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.2f} {name}"
+    return f"{size:.0f} B"
+
+
+def _bar(roles: list[str], n: int, step: float) -> str:
+    inks = {"attention": INKS[0], "recurrence": INKS[1], "both": INKS[2]}
+    role = roles[n] if n < len(roles) else "mlp"
+    height = HEIGHTS[role] if n < len(roles) else 0
+    return (
+        f'<rect x="{LEFT + step * n:.2f}" y="{BOTTOM - height}"'
+        f' width="{0.8 * step:.2f}" height="{height}"'
+        f' fill="{inks.get(role, "currentColor")}"/>'
+    )
