@@ -1,0 +1,1 @@
+"""Exercises on recurrences: a state that each token changes, and hybrid models."""
