@@ -688,6 +688,10 @@ POSEDU = {
     )[i, j],
     "rotation-and-decay-6": _complex_path,
     "rotation-and-decay-7": _decoding_step,
+    "hybrids-2": lambda taps, n: path.short_convolution(
+        np.eye(n), np.tile(taps, (n, 1))
+    ),
+    "hybrids-9": lambda x, taps: path.short_convolution(x.numpy(), taps.numpy()),
     "state-tracking-2": _swap_path,
     "state-tracking-4": _balls_in_cup,
     "reflections-3": _reflected_keys,
