@@ -41,7 +41,8 @@ def hybrids_explorable() -> Explorable:
     }
     inks = {"recurrent": INKS[1], "attention": INKS[0], "alone": "currentColor"}
     rows = "".join(
-        f'<text x="{LEFT}" y="{105 + 24 * n}">{names[name]}</text>'
+        f'<text x="{LEFT}" y="{105 + 24 * n}" style="text-anchor:start">'
+        f"{names[name]}</text>"
         f'<rect class="{name}" x="140" y="{92 + 24 * n}" height="16"'
         f' width="{length(size):.1f}" fill="{inks[name]}" fill-opacity="0.75"/>'
         for n, (name, size) in enumerate(sizes.items())
