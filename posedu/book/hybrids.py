@@ -36,7 +36,7 @@ class Hybrid:
 
     @cached_property
     def reading(self) -> Reading:
-        """What :func:`posedu.tools.read_rope` reads of the configuration."""
+        """Reading of the configuration by :func:`posedu.tools.read_rope`."""
         return read_rope(self.config)
 
     @property
@@ -47,7 +47,7 @@ class Hybrid:
 
     @property
     def position(self) -> str:
-        """What the attention layers have: "NoPE", or the rotated share and the base."""
+        """Position of the attention layers: "NoPE", or rotated features and base."""
         ropes = [rope for rope in self.reading.kinds.values() if rope]
         texts = []
         for rope in ropes:

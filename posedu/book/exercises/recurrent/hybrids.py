@@ -243,7 +243,7 @@ It is a position that depends on the offset alone, as a bias by distance does, w
 
 
 def attends(config):
-    """Whether each layer has attention: an array of bools, from layer 0 on.
+    """Layers with attention: an array of bools, from layer 0 on.
 
     ``config`` has one of: ``layer_types``, a list in which "linear_attention" is a
     recurrence; ``hybrid_override_pattern``, a text in which "*" is attention;
@@ -901,11 +901,12 @@ With $b = 1$ half of the heads have forgotten half of their state after less tha
 
 
 def decoded_convolution(x, taps):
-    """The short convolution of x, token by token, [tokens, channels], dtype of x.
+    """The short convolution of x, token by token.
 
     ``x`` is [tokens, channels], ``taps`` [channels, width]
-    with the last tap for the token itself. Of earlier tokens
-    only what later ones need is kept.
+    with the last tap for the token itself. Of earlier
+    tokens only what later ones need is kept. The result,
+    [tokens, channels], has the dtype of x.
     """
     width = taps.shape[1]
     history = x.new_zeros(width - 1, x.shape[1])
@@ -918,11 +919,12 @@ def decoded_convolution(x, taps):
 
 
 def _broken_decoded_convolution(x, taps):
-    """The short convolution of x, token by token, [tokens, channels], dtype of x.
+    """The short convolution of x, token by token.
 
     ``x`` is [tokens, channels], ``taps`` [channels, width]
-    with the last tap for the token itself. Of earlier tokens
-    only what later ones need is kept.
+    with the last tap for the token itself. Of earlier
+    tokens only what later ones need is kept. The result,
+    [tokens, channels], has the dtype of x.
     """
     width = taps.shape[1]
     history = x.new_zeros(width - 1, x.shape[1])
@@ -935,7 +937,7 @@ def _broken_decoded_convolution(x, taps):
 
 
 def symptom_of_decoding(function):
-    """Return the error of a convolution that sums two ones."""
+    """Return the error of a sum of two ones."""
     ones = torch.ones(3, 1, dtype=torch.float64)
     taps = torch.ones(1, 2, dtype=torch.float64)
     return abs(function(ones, taps)[-1, 0].item() - 2)
