@@ -19,6 +19,7 @@ from posedu.tools.configs._fields import (
 )
 from posedu.tools.configs._rope_parameters import Parameters, rope
 from posedu.tools.configs._watched import Watched
+from posedu.tools.configs.hybrid import read_gguf_mixers
 from posedu.tools.configs.other_encoding import OtherEncoding
 from posedu.tools.configs.rotary_config import (
     NOTE,
@@ -150,6 +151,7 @@ def read_gguf(config: Watched) -> Reading:
             family=family,
             kinds={EVERY: None},
             encodings=tuple(_other_encodings(family, config, record)),
+            mixers=read_gguf_mixers(family, config.under(f"{family}.")),
             remarks=(note,),
         )
     return _Metadata(family, config, record, remarks).reading()
@@ -259,6 +261,7 @@ class _Metadata:
             kinds=kinds,
             layers=layers,
             temperature=self._temperature(kinds),
+            mixers=read_gguf_mixers(self.family, self.own),
             remarks=tuple(dict.fromkeys(self.remarks)),
         )
 

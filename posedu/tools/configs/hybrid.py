@@ -68,6 +68,22 @@ CONVOLUTIONS = (
     "conv_L_cache",
 )
 """Names of the number of tokens of the short convolution."""
+GGUF: Mapping[str, Recurrence] = {
+    "falcon-h1": "mamba-2",
+    "granitehybrid": "mamba-2",
+    "jamba": "mamba",
+    "kimi-k3": "kda",
+    "kimi-linear": "kda",
+    "lfm2": "convolution",
+    "lfm2moe": "convolution",
+    "minimax-01": "lightning",
+    "nemotron_h": "mamba-2",
+    "nemotron_h_moe": "mamba-2",
+    "qwen35": "gated-delta-net",
+    "qwen35moe": "gated-delta-net",
+    "qwen3next": "gated-delta-net",
+}
+"""The recurrence of each hybrid architecture of llama.cpp."""
 MOST_LAYERS = 4096
 
 Config = Mapping[str, Any]
@@ -117,9 +133,64 @@ def _roles(config: Config, family: str) -> tuple[Role, ...]:
     if family == "falcon_h1":
         return ("both",) * depth
     attention = _attention(config, family, depth)
-    if attention is None:
-        return ()
+    return () if attention is None else _beside(attention, depth)
+
+
+def _beside(attention: set[int], depth: int) -> tuple[Role, ...]:
+    """Return roles of layers that have attention if listed, else a recurrence."""
     return tuple("attention" if n in attention else "recurrence" for n in range(depth))
+
+
+def read_gguf_mixers(architecture: str, own: Config) -> Mixers | None:
+    """Return the mixers of an architecture of llama.cpp, ``None`` if it is no hybrid.
+
+    ``own`` is the metadata of the architecture, without its name before them.
+
+    Raises
+    ------
+    ConfigError
+        A number of layers cannot be read.
+    """
+    recurrence = GGUF.get(architecture)
+    if recurrence is None:
+        return None
+    width = first(own, "ssm.conv_kernel", "shortconv.l_cache")
+    return Mixers(
+        recurrence=recurrence,
+        roles=_gguf_roles(architecture, own),
+        convolution=width and count(*width),
+    )
+
+
+def _gguf_roles(architecture: str, own: Config) -> tuple[Role, ...]:
+    """Return the role of each layer, as llama.cpp decides it; empty if not listed.
+
+    A list of key-value heads has 0 for a layer without attention. Such a layer of
+    Nemotron-H is an MLP if its entry in the list of MLP widths is not 0.
+    """
+    heads, given = own.get("attention.head_count_kv"), own.get("block_count")
+    if isinstance(heads, list | tuple):
+        widths = own.get("feed_forward_length")
+        is_mlp = [False] * len(heads)
+        if architecture.startswith("nemotron") and isinstance(widths, list | tuple):
+            is_mlp = [bool(width) for width in widths[: len(heads)]]
+            is_mlp += [False] * (len(heads) - len(is_mlp))
+        return tuple(
+            "attention" if n else "mlp" if mlp else "recurrence"
+            for n, mlp in zip(heads, is_mlp, strict=True)
+        )
+    if given is None:
+        return ()
+    depth = min(count("block_count", given), MOST_LAYERS)
+    if architecture == "falcon-h1":
+        return ("both",) * depth
+    if not architecture.startswith("qwen"):
+        return ()
+    name = "full_attention_interval"
+    every = count(name, own.get(name, 4))
+    ahead = own.get("nextn_predict_layers") or 0  # layers of multi-token prediction
+    depth -= min(count("nextn_predict_layers", ahead), depth) if ahead else 0
+    return _beside({n for n in range(depth) if (n + 1) % every == 0}, depth)
 
 
 def _attention(config: Config, family: str, depth: int) -> set[int] | None:

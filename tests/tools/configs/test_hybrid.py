@@ -253,3 +253,79 @@ def test_wrong_lists_of_layers_are_refused(more, text):
 
 def test_a_depth_of_millions_is_cut():
     assert len(read_rope(config("qwen3_next", 2**30)).mixers.roles) == 4096
+
+
+def gguf(architecture, **own):
+    names = {f"{architecture}.{k.replace('__', '.')}": v for k, v in own.items()}
+    return {"general.architecture": architecture, **names}
+
+
+@pytest.mark.parametrize(
+    ("given", "recurrence", "attention", "recurrent"),
+    [
+        (
+            gguf("qwen35", block_count=65, nextn_predict_layers=1),
+            "gated-delta-net",
+            every(4, 64),
+            48,
+        ),
+        (
+            gguf("qwen3next", block_count=9, full_attention_interval=3),
+            "gated-delta-net",
+            (2, 5, 8),
+            6,
+        ),
+        (
+            gguf("jamba", block_count=4, attention__head_count_kv=[0, 8, 0, 0]),
+            "mamba",
+            (1,),
+            3,
+        ),
+        (
+            gguf(
+                "nemotron_h",
+                attention__head_count_kv=[0, 0, 8, 0],
+                feed_forward_length=[0, 9, 0, 0],
+            ),
+            "mamba-2",
+            (2,),
+            2,
+        ),
+        (gguf("falcon-h1", block_count=3), "mamba-2", (0, 1, 2), 3),
+        (gguf("kimi-linear", attention__head_count_kv=[0, 1]), "kda", (1,), 1),
+        (gguf("lfm2", attention__head_count_kv=[0, 8]), "convolution", (1,), 1),
+    ],
+    ids=lambda value: (
+        value.get("general.architecture") if isinstance(value, dict) else None
+    ),
+)
+def test_gguf_says_which_layers_are_recurrent(given, recurrence, attention, recurrent):
+    name = given["general.architecture"]
+    sizes = {
+        f"{name}.{key}": value
+        for key, value in (
+            ("embedding_length", 64),
+            ("attention.head_count", 4),
+            ("attention.key_length", 16),
+            ("rope.dimension_count", 16),
+            ("rope.dimension_sections", [3, 3, 2, 0]),
+            ("rope.freq_base", 1e6),
+            ("ssm.conv_kernel", 4),
+        )
+        if "sections" not in key or name == "qwen35"
+    }
+    reading = read_rope({**sizes, **given})
+    mixers = reading.mixers
+    assert mixers.recurrence == recurrence and mixers.convolution == 4
+    assert mixers.attention == attention and len(mixers.recurrent) == recurrent
+    assert "no rotation here" in str(reading)
+    assert (reading.is_rotated, bool(reading.encodings)) in (
+        (True, False),
+        (False, True),
+    )
+
+
+def test_gguf_without_a_list_of_layers_names_the_recurrence():
+    reading = read_rope(gguf("jamba", block_count=4))
+    assert reading.mixers.roles == () and "not listed" in str(reading)
+    assert read_rope(gguf("mamba2")).mixers is None
