@@ -1,7 +1,6 @@
 posedu.live("hybrids", ({ find, numbers }) => {
-  const { models, heights, inks } = numbers;
+  const { models, heights } = numbers;
   const [LEFT, WIDTH, BOTTOM, SMALLEST, DECADE] = [8, 400, 60, 5, 36];
-  const bars = [...find(".bars").children];
   const slider = find('input[name="layer"]');
   const length = (size) =>
     Math.max(0, DECADE * (Math.log10(Math.max(size, 1)) - SMALLEST)).toFixed(1);
@@ -19,15 +18,13 @@ posedu.live("hybrids", ({ find, numbers }) => {
     slider.max = count - 1;
     const layer = Math.min(values.layer, count - 1);
     const tokens = 2 ** values.doublings;
-    bars.forEach((bar, n) => {
-      const role = shown.roles[n];
-      const height = n < count ? heights[role] : 0;
-      bar.setAttribute("x", (LEFT + step * n).toFixed(2));
-      bar.setAttribute("y", BOTTOM - height);
-      bar.setAttribute("width", (0.8 * step).toFixed(2));
-      bar.setAttribute("height", height);
-      if (n < count) bar.setAttribute("fill", inks[role]);
-    });
+    const width = (0.8 * step).toFixed(1);
+    for (const [letter, height] of Object.entries(heights)) {
+      find(`path.${letter}`).setAttribute("d", [...shown.roles].map((role, n) =>
+        role === letter
+          ? `M${(LEFT + step * n).toFixed(2)},${BOTTOM}v-${height}h${width}v${height}z`
+          : "").join(""));
+    }
     const x = (LEFT + step * (layer + 0.5)).toFixed(1);
     find(".mark").setAttribute("d", `M${x},${BOTTOM + 3}l5,9h-10Z`);
     find(".recurrent").setAttribute("width", length(shown.fixed));
@@ -39,10 +36,10 @@ posedu.live("hybrids", ({ find, numbers }) => {
     const [grown, state] = [text(shown.token * tokens), text(shown.state)];
     const many = tokens.toLocaleString("en-US");
     const texts = {
-      attention: `${attention}, ${grown} for ${many} tokens`,
-      recurrence: `${recurrence}, ${state} for any number of tokens`,
-      both: `${attention}, ${grown}, and ${recurrence}, ${state}`,
-      mlp: "an MLP alone, which mixes no tokens and caches nothing",
+      a: `${attention}, ${grown} for ${many} tokens`,
+      r: `${recurrence}, ${state} for any number of tokens`,
+      b: `${attention}, ${grown}, and ${recurrence}, ${state}`,
+      m: "an MLP alone, which mixes no tokens and caches nothing",
     };
     return {
       layer: String(layer),

@@ -11,7 +11,9 @@ FIRST, LAYER, DOUBLINGS = "Qwen3.5 27B", 3, 15  # drawn where scripts do not run
 LOW, HIGH = 4, 20  # tokens, in doublings
 LEFT, WIDTH = 8, 400  # of the stack
 SMALLEST, DECADE = 5, 36  # power of ten of bytes at the left edge; width of a decade
-HEIGHTS = {"attention": 46, "both": 46, "recurrence": 26, "mlp": 8}
+HEIGHTS = {"a": 46, "b": 46, "r": 26, "m": 8}
+LETTERS = {"attention": "a", "both": "b", "recurrence": "r", "mlp": "m"}
+INK = {"a": INKS[0], "b": INKS[2], "r": INKS[1], "m": "currentColor"}
 BYTES, STATE_BYTES = 2, 4  # of a cached number in bfloat16, of one of a state
 BOTTOM = 60
 
@@ -28,7 +30,11 @@ def hybrids_explorable() -> Explorable:
     first = models[FIRST]
     most = max(len(each["roles"]) for each in models.values())
     step = WIDTH / len(first["roles"])
-    bars = "".join(_bar(first["roles"], n, step) for n in range(most))
+    bars = "".join(
+        f'<path class="{letter}" d="{bars_of(letter, first["roles"])}"'
+        f' fill="{INK[letter]}"/>'
+        for letter in HEIGHTS
+    )
     sizes = {
         "recurrent": first["fixed"],
         "attention": first["grows"] * 2**DOUBLINGS,
@@ -57,7 +63,7 @@ def hybrids_explorable() -> Explorable:
 <svg class="plot" viewBox="0 0 416 184" role="img" aria-label="The layers of a model
  from left to right, tall where there is attention, half as tall where there is a
  recurrence; below, the bytes that they cache, on a scale of powers of ten">
-<g class="bars">{bars}</g>
+{bars}
 <path class="mark" d="{mark(LAYER, step)}" fill="currentColor"/>
 {marks}{rows}
 </svg>
@@ -85,16 +91,7 @@ def hybrids_explorable() -> Explorable:
         "with 2 bytes a number, states with 4. “Attention in all” is the same model "
         "with an attention layer in place of each recurrent one. Windows, which keep "
         "fewer keys, are not counted.",
-        numbers={
-            "models": models,
-            "heights": HEIGHTS,
-            "inks": {
-                "attention": INKS[0],
-                "recurrence": INKS[1],
-                "both": INKS[2],
-                "mlp": "currentColor",
-            },
-        },
+        numbers={"models": models, "heights": HEIGHTS},
     )
 
 
@@ -104,7 +101,7 @@ def numbers(model: Hybrid) -> dict[str, object]:
     extra = mixers.roles.count("recurrence")
     grows = BYTES * model.per_token * len(mixers.attention)
     return {
-        "roles": list(mixers.roles),
+        "roles": "".join(LETTERS[role] for role in mixers.roles),
         "fixed": len(mixers.recurrent) * one_state(model),
         "grows": grows,
         "alone": grows + BYTES * model.per_token * extra,
@@ -126,6 +123,17 @@ def length(size: float) -> float:
     return max(0.0, DECADE * (math.log10(max(size, 1)) - SMALLEST))
 
 
+def bars_of(letter: str, roles: str) -> str:
+    """Return the SVG path of the layers with a role, a key of ``HEIGHTS``."""
+    step, height = WIDTH / len(roles), HEIGHTS[letter]
+    width = f"{0.8 * step:.1f}"
+    return "".join(
+        f"M{LEFT + step * n:.2f},{BOTTOM}v-{height}h{width}v{height}z"
+        for n, role in enumerate(roles)
+        if role == letter
+    )
+
+
 def mark(layer: int, step: float) -> str:
     """Return the path of the mark under a layer."""
     x = LEFT + step * (layer + 0.5)
@@ -141,10 +149,10 @@ def summary_text(shown: dict, layer: int, doublings: int) -> str:
     grown = size_text(shown["token"] * tokens)
     state = size_text(shown["state"])
     texts = {
-        "attention": f"{attention}, {grown} for {tokens:,} tokens",
-        "recurrence": f"{recurrence}, {state} for any number of tokens",
-        "both": f"{attention}, {grown}, and {recurrence}, {state}",
-        "mlp": "an MLP alone, which mixes no tokens and caches nothing",
+        "a": f"{attention}, {grown} for {tokens:,} tokens",
+        "r": f"{recurrence}, {state} for any number of tokens",
+        "b": f"{attention}, {grown}, and {recurrence}, {state}",
+        "m": "an MLP alone, which mixes no tokens and caches nothing",
     }
     return f"Layer {layer}: {texts[role]}."
 
@@ -155,14 +163,3 @@ def size_text(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.2f} {name}"
     return f"{size:.0f} B"
-
-
-def _bar(roles: list[str], n: int, step: float) -> str:
-    inks = {"attention": INKS[0], "recurrence": INKS[1], "both": INKS[2]}
-    role = roles[n] if n < len(roles) else "mlp"
-    height = HEIGHTS[role] if n < len(roles) else 0
-    return (
-        f'<rect x="{LEFT + step * n:.2f}" y="{BOTTOM - height}"'
-        f' width="{0.8 * step:.2f}" height="{height}"'
-        f' fill="{inks.get(role, "currentColor")}"/>'
-    )

@@ -8,12 +8,10 @@ from support.explorables import FRAGMENTS, close, numbers, set_slider, summary_o
 
 MODELS = {each.name: each for each in load_hybrids()}
 READ = """(figure) => {
-  const bars = [...figure.querySelectorAll(".bars rect")];
-  const width = (name) => +figure.querySelector(name).getAttribute("width");
+  const at = (name, key) => figure.querySelector(name).getAttribute(key);
   return {
-    heights: bars.map((b) => +b.getAttribute("height")),
-    ends: bars.map((b) => +b.getAttribute("x") + +b.getAttribute("width")),
-    lengths: [".recurrent", ".attention", ".alone"].map(width),
+    paths: ["a", "b", "r", "m"].map((letter) => at("path." + letter, "d")),
+    lengths: [".recurrent", ".attention", ".alone"].map((n) => +at(n, "width")),
   };
 }"""
 
@@ -21,16 +19,22 @@ READ = """(figure) => {
 def check(page, name, layer, doublings):
     model, shown = MODELS[name], page.locator("figure").evaluate(READ)
     roles, tokens = model.mixers.roles, 2**doublings
-    seen = [hybrids.HEIGHTS[role] for role in roles]
-    assert shown["heights"][: len(roles)] == seen
-    assert not any(shown["heights"][len(roles) :])
-    assert shown["ends"][len(roles) - 1] < 408
+    bars = {}
+    for letter, path in zip("abrm", shown["paths"], strict=True):
+        for bar in path.split("M")[1:]:
+            x, bottom, height, width, *_ = numbers(bar.replace("v-", "v"))
+            assert (bottom, height) == (60, hybrids.HEIGHTS[letter])
+            assert x + width < 409
+            bars[x] = letter
+    step = 400 / len(roles)
+    close(sorted(bars), [8 + step * n for n in range(len(roles))], 2, 1e-9)
+    assert [bars[x] for x in sorted(bars)] == [hybrids.LETTERS[r] for r in roles]
     fixed = len(model.mixers.recurrent) * (4 * model.state + 2 * model.history)
     grows = 2 * model.cached(tokens)[1]
     attention = len(model.mixers.attention)
     alone = grows * (1 + roles.count("recurrence") / attention)
-    bars = [36 * max(math.log10(max(n, 1)) - 5, 0) for n in (fixed, grows, alone)]
-    close(shown["lengths"], bars, 1, 1e-9)
+    lengths = [36 * max(math.log10(max(n, 1)) - 5, 0) for n in (fixed, grows, alone)]
+    close(shown["lengths"], lengths, 1, 1e-9)
     summary = summary_of(page)
     assert numbers(summary)[0] == layer
     role = roles[layer]
