@@ -6,7 +6,9 @@ github.com/ai-dynamo/aiconfigurator, with ``config.json`` files of published mod
     PYTHONPATH=FOLDER:tests python -P tests/oracles/hybrids.py MODEL_CONFIGS
 
 It writes ``posedu/book/hybrids.json``: of each text model the names that say which
-layers are recurrent, what a layer caches, and how it rotates.
+layers are recurrent, what a layer caches, and how it rotates. It also writes
+``tests/oracles/hybrid-layers.json``: for each hybrid family the type of every layer
+that its class fills in, for an empty file and for the completed one.
 """
 
 import argparse
@@ -17,9 +19,11 @@ import transformers
 from transformers import CONFIG_MAPPING
 
 from posedu.tools import read_rope
+from posedu.tools.configs.hybrid import FAMILIES
 from support import ROOT
 
 OUT = ROOT / "posedu/book/hybrids.json"
+LAYERS = ROOT / "tests/oracles/hybrid-layers.json"
 SOURCE = "https://github.com/ai-dynamo/aiconfigurator"
 FILES = {
     "Kimi K3": "moonshotai--Kimi-K3",
@@ -66,6 +70,19 @@ def row(name, origin, config):
     return {"name": name, "origin": origin, "config": kept}
 
 
+def layers_of(family):
+    """The completed configuration of a family, in part, and the types of its layers."""
+    config = CONFIG_MAPPING[family]()
+    config = getattr(config, "text_config", config)
+    completed = config.to_dict()
+    names = ("layer_types", "layers_block_type")
+    types = next((t for n in names if (t := getattr(config, n, None))), [])
+    return {
+        "completed": {k: completed[k] for k in KEPT if completed.get(k) is not None},
+        "types": list(types),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -80,6 +97,9 @@ def main():
     ]
     rows.sort(key=lambda each: each["name"].lower())
     made = {"transformers": transformers.__version__, "source": SOURCE}
+    layers = {name: layers_of(name) for name in sorted(FAMILIES)}
+    found = {"transformers": transformers.__version__, "families": layers}
+    LAYERS.write_text(json.dumps(found) + "\n", encoding="utf-8")
     text = json.dumps({"made": made, "models": rows}, ensure_ascii=False)
     OUT.write_text(text + "\n", encoding="utf-8")
     print(OUT.relative_to(ROOT), len(text))

@@ -8,7 +8,7 @@ import pytest
 from posedu.tools import ConfigError, read_rope
 from posedu.tools.configs.differences import differences
 from posedu.tools.configs.families import model_types
-from posedu.tools.configs.hybrid import FAMILIES
+from posedu.tools.configs.hybrid import FAMILIES, read_mixers
 from posedu.tools.configs.mixers import Mixers, numbered
 from posedu.tools.configs.rotary_config import as_json
 from support import ROOT
@@ -141,6 +141,29 @@ def test_a_shipped_model_has_the_roles_of_its_completed_layer_types(name):
     types = Counter(row["layer_types"])
     assert counted["recurrence"] == types["linear_attention"] + types["conv"] > 0
     assert counted["mlp"] == types["moe"]
+
+
+ROLES = {
+    **dict.fromkeys(("linear_attention", "mamba", "conv"), "recurrence"),
+    **dict.fromkeys(("mlp", "moe"), "mlp"),
+    "hybrid": "both",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_roles_are_those_of_the_layers_that_the_class_makes(family):
+    """Of the completed file all, of a file with the depth alone those that it tells."""
+    stored = json.loads((ROOT / "tests/oracles/hybrid-layers.json").read_text("utf-8"))
+    completed, types = (stored["families"][family][k] for k in ("completed", "types"))
+    roles = tuple(ROLES.get(own, "attention") for own in types)
+    depth = completed.get("num_hidden_layers")
+    if family == "falcon_h1":
+        roles = ("both",) * depth
+    sparse = {"model_type": completed["model_type"], "num_hidden_layers": depth}
+    if family == "bamba":  # its default is no layer with attention
+        completed["attn_layer_indices"] = []
+    assert read_mixers(completed).roles == roles
+    assert read_mixers(sparse).roles in (roles, ())
 
 
 def test_every_family_is_one_that_the_reader_knows():
