@@ -1,8 +1,11 @@
 """The stored hybrid models: their layers, and what each layer caches."""
 
+import json
+
 import pytest
 
 from posedu.book.hybrids import load_hybrids
+from support import ROOT
 
 MODELS = {each.name: each for each in load_hybrids()}
 KNOWN = {
@@ -41,3 +44,16 @@ def test_positions_of_attention_are_those_of_the_reading():
     assert MODELS["Kimi K3"].position == "NoPE"
     assert MODELS["Qwen3.5 27B"].position == "RoPE 64 of 256, 1e7"
     assert MODELS["Ling Hybrid"].position == "RoPE 64 of 64, 6e6"
+
+
+def test_one_family_of_transformers_ignores_the_boundaries_of_packed_texts():
+    path = ROOT / "tests/oracles/packed-hybrids.json"
+    stored = json.loads(path.read_text("utf-8"))["families"]
+    silent = {
+        name
+        for name, leak in stored.items()
+        if not isinstance(leak["boundaries for the scan"], str)
+    }
+    assert silent == {"kimi_linear"}
+    leak = stored["kimi_linear"]
+    assert leak["boundaries for the scan"] == leak["positions alone"] > 0.5

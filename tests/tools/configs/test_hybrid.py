@@ -152,7 +152,7 @@ ROLES = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_roles_are_those_of_the_layers_that_the_class_makes(family):
-    """Of the completed file all, of a file with the depth alone those that it tells."""
+    """All of a completed file; of a depth alone, those that the family fixes."""
     stored = json.loads((ROOT / "tests/oracles/hybrid-layers.json").read_text("utf-8"))
     completed, types = (stored["families"][family][k] for k in ("completed", "types"))
     roles = tuple(ROLES.get(own, "attention") for own in types)
