@@ -52,6 +52,7 @@ from posedu.book.explorables.selective_attention import selective_attention_expl
 from posedu.book.explorables.self_extend import self_extend_explorable
 from posedu.book.explorables.sinusoidal import sinusoidal_explorable
 from posedu.book.explorables.state_tracking import state_tracking_explorable
+from posedu.book.explorables.states import states_explorable
 from posedu.book.explorables.stickbreaking import stickbreaking_explorable
 from posedu.book.explorables.tape import tape_explorable
 from posedu.book.explorables.temperature import temperature_explorable
@@ -100,6 +101,7 @@ __all__ = [
     "self_extend_explorable",
     "sinusoidal_explorable",
     "state_tracking_explorable",
+    "states_explorable",
     "stickbreaking_explorable",
     "tape_explorable",
     "temperature_explorable",
