@@ -38,6 +38,7 @@ from posedu.numpy import (
     graph,
     nope,
     path,
+    recurrent,
     relative,
     rotary,
     scaling,
@@ -542,6 +543,28 @@ def _swap_direction(swap, n):
     return (np.eye(n)[swap[0]] - np.eye(n)[swap[1]]) / np.sqrt(2)
 
 
+def _decoded_state(state, q, k, v, alpha, beta):
+    out, new = recurrent.read_states(
+        *(t.numpy()[None, None] for t in (q, k, v)),
+        np.log([[alpha]]),
+        np.array([[beta]]),
+        delta=True,
+        state=state.numpy()[None],
+    )
+    return out[0, 0], new[0]
+
+
+def _tokens_before(x, alpha):
+    """Two rows of a state, whose difference is read: eq. ``def-state-before``."""
+    if alpha == 0:
+        return np.concatenate((0 * x[:1], x[:-1]))
+    n = len(x)
+    ones = np.ones((1, n, 2))
+    gates = np.log([[[1e-300, alpha]]]).repeat(n, axis=1)
+    writes = ones * [-1, 1] / alpha, ones, x[None], gates, ones[..., 0]
+    return recurrent.read_states(*writes, delta=False)[0][0]
+
+
 def _swap_path(swaps, n):
     """Scores of a query about each cup with the keys of the balls, its first tokens."""
     tokens = n + len(swaps)
@@ -692,6 +715,13 @@ POSEDU = {
         np.eye(n), np.tile(taps, (n, 1))
     ),
     "hybrids-9": lambda x, taps: path.short_convolution(x.numpy(), taps.numpy()),
+    "states-2": lambda q, k, v, transitions, beta: (
+        _along_path(q, k, lambda t, keys: keys @ transitions[t].T) * beta @ v
+    "states-5": lambda q, k, log_alpha, beta: recurrent.state_weights(
+        *(t.numpy()[None] for t in (q, k, log_alpha, beta)), delta=False
+    )[0],
+    "states-6": _decoded_state,
+    "states-8": _tokens_before,
     "state-tracking-2": _swap_path,
     "state-tracking-4": _balls_in_cup,
     "reflections-3": _reflected_keys,

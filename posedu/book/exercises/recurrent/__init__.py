@@ -1,1 +1,2 @@
 """Exercises on recurrences: a state that each token changes, and hybrid models."""
+"""Exercises on recurrent encodings: a state that each token changes."""
