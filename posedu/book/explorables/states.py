@@ -146,7 +146,8 @@ def _picture(row: Float[Array, "tokens"]) -> str:
     )
     frame = (
         f'<rect class="present" x="{18 + PLACE * (present or 0)}" y="196" width="40"'
-        f' height="26" rx="5" fill="none" stroke="{INKS[1]}" stroke-width="2.5"/>'
+        f' height="26" rx="5" fill="none" stroke="{INKS[1]}" stroke-width="2.5"'
+        ' visibility="visible"/>'
     )
     return f"""
 <svg class="plot" viewBox="0 0 400 230" role="img" aria-label="A bar for each
