@@ -45,7 +45,7 @@ def states_explorable() -> Explorable:
         _picture(row),
         (
             Choice("transition", "transition", NAMES),
-            Choice("letter", "letter asked for", {name: name for name in LETTERS}),
+            Choice("letter", "asked for", {name: name for name in LETTERS}),
             Slider("reader", "asked after", 0, LAST, READER, shown=_said(READER)),
         ),
         summary=_summary(row),
