@@ -1391,8 +1391,8 @@ from posedu.numpy.recurrent import state_weights
 
 q = k = np.ones((1, 3, 1))  # [heads, tokens, d]
 log_decay = np.log([[0.1, 0.5, 0.9]])
-weights = state_weights(
-    q, k, log_decay, np.ones((1, 3)), delta=False)
+beta = np.ones((1, 3))
+weights = state_weights(q, k, log_decay, beta, delta=False)
 print(weights[0])
 """,
     figure="states_explorable",
