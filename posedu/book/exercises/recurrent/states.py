@@ -505,7 +505,7 @@ How does a token change the *row* $k^\top S$ of the state?
 $k^\top (I - \beta k k^\top) = (1 - \beta)\, k^\top$ for a unit vector, so each token multiplies $k^\top S$ by $1 - \beta$ and adds $\beta v_t^\top$: an exponential moving average of the values.
 The weights sum to $1 - (1 - \beta)^n$; what is missing is what the state had for $k$ before.
 With $\beta = 1$ only the newest value is read, and with $\beta = 2$ the weights are $\pm 2$ in turn.
-The powers are those of {eq}`eq-state-erase`.
+What the state has for keys orthogonal to $k$ stays: {prf:ref}`a delta rule forgets by replacing <thm-state-erase>`.
 """,
 )
 
@@ -1371,7 +1371,7 @@ What does the state hold before token $t$ writes into it?
     level="hard",
     explanation=r"""
 Read the state *before* the write: $h_t = x_{t-1} + \alpha h_{t-1}$.
-A recurrent layer reads after its write, but two rows do the same: with the gates $\alpha$ and 0 they hold $\sum_n \alpha^n x_{t-n}$ and $x_t$, and the query $(1, -1)/\alpha$ reads their difference, {eq}`def-state-before`.
+A recurrent layer reads after its write, but two rows do the same: with the gates $\alpha$ and 0 they hold $\sum_n \alpha^n x_{t-n}$ and $x_t$, and a query in the direction of $(1, -1)$ reads their difference.
 Attention alone could not: {prf:ref}`its output does not depend on the order of what it reads <thm-one-causal-layer>`, and here the order is in the keys.
 How sharply it then answers says {prf:ref}`the theorem on recall <thm-state-recall>`.
 """,
