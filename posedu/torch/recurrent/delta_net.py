@@ -162,7 +162,10 @@ class KDA(DeltaNet):
         self.gate_down = nn.Parameter(torch.randn(rank, d_model) * d_model**-0.5)
         self.gate_up = nn.Parameter(torch.randn(heads, d, rank) * rank**-0.5)
         self.gate_bias = nn.Parameter(initial_step_bias(heads, d))
-        self.gate_rate = nn.Parameter(torch.empty(heads).uniform_(1, 16).log())
+        rates = torch.empty(heads).uniform_(1, 16).log()
+        if self.lowest is not None:  # σ(e^r b) would be 0 for a large e^r
+            rates.zero_()
+        self.gate_rate = nn.Parameter(rates)
 
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
