@@ -1,6 +1,6 @@
 """Catalog records of the recurrent encodings: a state that each token changes."""
 
-from posedu.catalog.records import EncodingRecord, variant
+from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
     EncodingRecord(
@@ -12,6 +12,9 @@ ENCODINGS = (
         hooks=("scale", "logits", "weigh"),
         file="recurrent.linear_attention",
         module="LinearAttention",
+        chapter="states",
+        treated="def-linear-attention",
+        lab="states",
         variants=(
             variant(layout=None),
             variant(layout="interleaved"),
@@ -21,6 +24,14 @@ ENCODINGS = (
         cost="O(L d²) a head and layer",
         relative="exactly with RoPE; without it the keys are a set",
         bounded="yes without RoPE: the weights are positive and sum to less than 1",
+        special_cases=(
+            SpecialCase(
+                "rope",
+                "only its numerators are compared: RoPE's products of φ(q) and φ(k)",
+                "eq-linear-rope",
+                kind="part",
+            ),
+        ),
         sizes=("d",),
     ),
     EncodingRecord(
@@ -32,6 +43,10 @@ ENCODINGS = (
         hooks=("scale", "logits", "weigh"),
         file="recurrent.lightning",
         module="LightningAttention",
+        adopters=("MiniMax-01", "MiniMax-M1"),
+        chapter="states",
+        treated="def-lightning",
+        lab="states",
         variants=(
             variant(layer=0, layers=8),
             variant(layer=3, layers=4, heads=3),
@@ -40,6 +55,14 @@ ENCODINGS = (
         cost="O(L d²) a head and layer",
         relative="exactly: a power of the number of tokens between",
         bounded="no: nothing bounds the product of a query and a key",
+        special_cases=(
+            SpecialCase(
+                "alibi",
+                "only its decays are compared: in layer 0 ALiBi's slopes, times 1 + ε",
+                "eq-lightning-alibi",
+                kind="part",
+            ),
+        ),
         sizes=("heads",),
         implementation_sizes=("heads",),
         unit=1,
@@ -53,6 +76,9 @@ ENCODINGS = (
         hooks=("logits", "weigh"),
         file="recurrent.gla",
         module="GLA",
+        chapter="states",
+        treated="def-gla",
+        lab="states",
         variants=(
             variant(module={"rank": 4}),
             variant(temperature=1.0, module={"rank": 2}, parameters="2*h*d+3*h*d"),
@@ -61,6 +87,14 @@ ENCODINGS = (
         cost="O(L d²) a head and layer",
         relative="at gates that are all equal",
         bounded="no: nothing bounds the product of a query and a key",
+        special_cases=(
+            SpecialCase(
+                "wall",
+                "only its weights are compared, for τ = 1: they are Wall's logits",
+                "eq-gla-wall",
+                kind="part",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
         unit=1,
     ),
@@ -73,11 +107,29 @@ ENCODINGS = (
         hooks=("scale", "logits", "weigh"),
         file="recurrent.mamba",
         module="Mamba2",
+        adopters=("Nemotron-H", "Granite 4.0-H", "Bamba", "Falcon-H1", "Zamba2"),
+        chapter="states",
+        treated="def-mamba-2",
+        lab="states",
         variants=(variant(heads=3),),
         parameters="h*(h*d+3)",
         cost="O(L d²) a head and layer",
         relative="at steps that are all equal",
         bounded="no: nothing bounds the product of a query and a key",
+        special_cases=(
+            SpecialCase(
+                "gla",
+                "only its weights of earlier keys are compared: times √d Δ, with τ = e^(−r)",
+                "eq-mamba-2-gla",
+                kind="part",
+            ),
+            SpecialCase(
+                "fox",
+                "only its decays are compared, for r = 0: FoX's gates of −w and −b",
+                "eq-mamba-2-gate",
+                kind="part",
+            ),
+        ),
         sizes=("d_model", "heads"),
         unit=1,
     ),
@@ -90,6 +142,9 @@ ENCODINGS = (
         hooks=("scale", "logits", "weigh"),
         file="recurrent.mamba_3",
         module="Mamba3",
+        chapter="states",
+        treated="def-mamba-3",
+        lab="states",
         variants=(
             variant(rate="rational", module={"rotary_dim": 2}),
             variant(
@@ -103,6 +158,20 @@ ENCODINGS = (
         cost="O(L d²) a head and layer",
         relative="at steps and angles that are all equal",
         bounded="no: nothing bounds the product of a query and a key",
+        special_cases=(
+            SpecialCase(
+                "mamba-2",
+                "λ goes to 1, the rate is constant, angles and biases are 0",
+                "eq-mamba-3-mamba-2",
+                kind="limit",
+            ),
+            SpecialCase(
+                "retention",
+                "only its products are compared, for equal tokens: δ_p and e^(−ρΔ) a step",
+                "eq-mamba-3-rope",
+                kind="part",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
         unit=4,
     ),
@@ -115,11 +184,22 @@ ENCODINGS = (
         hooks=("logits", "weigh"),
         file="recurrent.delta_net",
         module="DeltaNet",
+        chapter="states",
+        treated="def-delta-net",
+        lab="states",
         variants=(variant(), variant(negative_eigenvalues=True)),
         parameters="h*h*d",
         cost="O(L d²) a head and layer",
         relative="no: the product reads the text between key and query",
         bounded="yes: keys have length 1, and no transition lengthens them",
+        special_cases=(
+            SpecialCase(
+                "path",
+                "only its products are compared: the keys are the directions",
+                "eq-path-deltanet",
+                kind="part",
+            ),
+        ),
         sizes=("d_model", "heads"),
         unit=2,  # in one dimension a unit vector has no slope
     ),
@@ -132,11 +212,23 @@ ENCODINGS = (
         hooks=("logits", "weigh"),
         file="recurrent.delta_net",
         module="GatedDeltaNet",
+        adopters=("Qwen3-Next", "Qwen3.5", "OLMo Hybrid"),
+        chapter="states",
+        treated="def-gated-delta-net",
+        lab="states",
         variants=(variant(heads=3), variant(negative_eigenvalues=True, heads=3)),
         parameters="2*h*h*d+2*h",
         cost="O(L d²) a head and layer",
         relative="no: the product reads the text between key and query",
         bounded="yes: keys have length 1, and no transition lengthens them",
+        special_cases=(
+            SpecialCase(
+                "delta-net",
+                "all gates go to 1",
+                "eq-gated-delta-open",
+                kind="limit",
+            ),
+        ),
         sizes=("d_model", "heads"),
         unit=2,  # in one dimension a unit vector has no slope
     ),
@@ -149,6 +241,10 @@ ENCODINGS = (
         hooks=("logits", "weigh"),
         file="recurrent.delta_net",
         module="KDA",
+        adopters=("Kimi Linear", "GLM-5.3-Flash", "Ling-3.0"),
+        chapter="states",
+        treated="def-kda",
+        lab="states",
         variants=(
             variant(module={"rank": 4}),
             variant(
@@ -162,6 +258,13 @@ ENCODINGS = (
         cost="O(L d²) a head and layer",
         relative="no: the product reads the text between key and query",
         bounded="yes: keys have length 1, and no transition lengthens them",
+        special_cases=(
+            SpecialCase(
+                "gated-delta-net",
+                "all features of a head have one gate, without a bound",
+                "eq-kda-equal",
+            ),
+        ),
         sizes=("d_model", "heads", "d"),
         unit=2,  # in one dimension a unit vector has no slope
     ),
