@@ -119,7 +119,7 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "gla",
-                "only its weights of earlier keys are compared: times √d Δ, with τ = e^(−r)",
+                "only its weights of earlier keys are compared: √d Δ times GLA's",
                 "eq-mamba-2-gla",
                 kind="part",
             ),
@@ -164,12 +164,6 @@ ENCODINGS = (
                 "λ goes to 1, the rate is constant, angles and biases are 0",
                 "eq-mamba-3-mamba-2",
                 kind="limit",
-            ),
-            SpecialCase(
-                "retention",
-                "only its products are compared, for equal tokens: δ_p and e^(−ρΔ) a step",
-                "eq-mamba-3-rope",
-                kind="part",
             ),
         ),
         sizes=("d_model", "heads", "d"),

@@ -46,8 +46,6 @@ def delta_net(
     TypeError, ValueError
         Arrays that hold no floats, shapes that do not match.
     """
-    (beta_weight,) = require_of_heads("beta_weight", beta_weight)
-    require_bool("negative_eigenvalues", negative_eigenvalues)
     return _corrected(
         "delta_net",
         lambda tokens, x: no_decay(tokens.k),
@@ -66,8 +64,8 @@ def gated_delta_net(
 ) -> Hooks:
     """Return the attention hooks of Gated DeltaNet (arXiv 2412.06464).
 
-    Like :func:`delta_net`, but the state first decays by the gate of the token and
-    head, with log α = −e^r softplus(w · x + b): the transition is (I − β k kᵀ) α.
+    It is :func:`delta_net` with a decay before the correction. The gate of a token and
+    head is α with log α = −e^r softplus(w · x + b), the transition (I − β k kᵀ) α.
     Equation ``def-gated-delta-net``.
 
     Parameters
@@ -79,19 +77,16 @@ def gated_delta_net(
 
     Returns
     -------
-    Hooks (functions that attention calls) with ``logits`` and ``weigh``, for causal
-    attention.
+    Hooks, like those of :func:`delta_net`.
 
     Raises
     ------
     TypeError, ValueError
-        Arrays that hold no floats, shapes that do not match.
+        As :func:`delta_net`.
     """
-    (beta_weight,) = require_of_heads("beta_weight", beta_weight)
     given = require_of_heads(
         *("gate_weight", gate_weight), gate_bias=gate_bias, gate_rate=gate_rate
     )
-    require_bool("negative_eigenvalues", negative_eigenvalues)
     return _corrected(
         "gated_delta_net",
         lambda tokens, x: mamba_log_gates(x, *given),
@@ -112,9 +107,9 @@ def kda(
 ) -> Hooks:
     """Return the attention hooks of Kimi Delta Attention (arXiv 2510.26692).
 
-    Like :func:`gated_delta_net`, but each feature n of a head's keys has its own gate:
-    the transition is (I − β k kᵀ) diag(α), with log α_n = −e^r softplus(z_n) for
-    z = W₂ W₁ x + b. Equation ``def-kda``.
+    It is :func:`delta_net` with a decay of each feature n of a head's keys before the
+    correction: log α_n = −e^r softplus(z_n) for z = W₂ W₁ x + b, and the transition is
+    (I − β k kᵀ) diag(α). Equation ``def-kda``.
 
     Parameters
     ----------
@@ -128,15 +123,13 @@ def kda(
 
     Returns
     -------
-    Hooks (functions that attention calls) with ``logits`` and ``weigh``, for causal
-    attention.
+    Hooks, like those of :func:`delta_net`.
 
     Raises
     ------
     TypeError, ValueError
-        Arrays that hold no floats, shapes that do not match, ``lowest`` not below 0.
+        As :func:`delta_net`; ``lowest`` not below 0, a ``gate_rate`` too large for e^r.
     """
-    (beta_weight,) = require_of_heads("beta_weight", beta_weight)
     given = require_low_rank(gate_down, gate_up, gate_bias)
     rates = require_floats("gate_rate", gate_rate)
     if rates.shape != given[1].shape[:1]:
@@ -150,7 +143,6 @@ def kda(
         )
     if lowest is not None:
         lowest = require_negative("lowest", lowest)
-    require_bool("negative_eigenvalues", negative_eigenvalues)
 
     def log_decay(
         tokens: Tokens, x: Float[Array, "tokens d_model"]
@@ -170,6 +162,8 @@ def _corrected(
     negative_eigenvalues: bool,
 ) -> Hooks:
     """Return the hooks of the delta rule after a decay, for unit queries and keys."""
+    (beta_weight,) = require_of_heads("beta_weight", beta_weight)
+    require_bool("negative_eigenvalues", negative_eigenvalues)
 
     def weights(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         x = require_input(name, tokens)
