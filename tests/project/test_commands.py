@@ -76,6 +76,16 @@ BAD = {
         ),
         *(["--seed", n] for n in NUMBERS[1:]),
     ],
+    "posedu.book.timing.chunks": [
+        *(["x"], ["--bad"]),
+        *(
+            [option, n]
+            for option in ("--length", "--chunks", "--repeats")
+            for n in NUMBERS
+        ),
+        *(["--seed", n] for n in NUMBERS[1:]),
+        ["--folder", "/proc/x"],
+    ],
     "posedu.book.gpu": [
         *(["x"], ["--bad"], ["--device", "cpu"], ["--device", "x"], ["--modes", "x"]),
         *([option, n] for option in ("--lengths", "--repeats") for n in NUMBERS),
