@@ -9,6 +9,7 @@ implementation. Each figure is one self-contained HTML fragment.
 from posedu.book.explorables.axial import axial_explorable
 from posedu.book.explorables.bam import bam_explorable
 from posedu.book.explorables.cape import cape_explorable
+from posedu.book.explorables.chunks import chunks_explorable
 from posedu.book.explorables.comrope import comrope_explorable
 from posedu.book.explorables.context_extension import context_extension_explorable
 from posedu.book.explorables.cope import cope_explorable
@@ -67,6 +68,7 @@ __all__ = [
     "axial_explorable",
     "bam_explorable",
     "cape_explorable",
+    "chunks_explorable",
     "commuting_generators_explorable",
     "comrope_explorable",
     "context_extension_explorable",
