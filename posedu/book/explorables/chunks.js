@@ -11,7 +11,7 @@ posedu.live("chunks", ({ find }) => {
       within += `M${start},${start}V${stop}H${stop}${stairs}V${start}z`;
       if (start) {
         between += `M0,${start}H${start}V${stop}H0z`;
-        dots += `M${start},${start}h0`;
+        dots += `M${start - 0.01},${start}h0.02`;
       }
       pairs += size * (size + 1) / 2;
       steps += 1;

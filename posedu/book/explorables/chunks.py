@@ -1,4 +1,4 @@
-"""Interactive figure of chunks: which pairs of a text are computed, and at what cost."""
+"""Interactive figure of chunks: which pairs of a text are computed, at what cost."""
 
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ def chunks_explorable() -> Explorable:
         f"of {FEATURES} × {FEATURES} numbers.",
         caption="The weights of 32 tokens: dark pairs are computed within a chunk, "
         "pale ones through the states between chunks (dots), each of which is one "
-        "step. An operation is a multiplication with an addition.",
+        "step. The operations, multiplications with an addition, are those of a token.",
     )
 
 
@@ -71,20 +71,20 @@ def _picture(chunk: int, cost: Cost) -> str:
         within += f"M{start},{start}V{stop}H{stop}{stairs}V{start}z"
         if start:
             between += f"M0,{start}H{start}V{stop}H0z"
-            dots += f"M{start},{start}h0"
+            dots += f"M{start - 0.01:g},{start}h0.02"
     rows = zip(
         ("pairs", "states", "steps", "operations"),
         (cost.pairs, cost.carried, cost.steps, f"{cost.operations:,.0f}"),
         strict=True,
     )
     table = "".join(
-        f'<text x="262" y="{76 + 34 * n}">{name}</text>'
+        f'<text x="262" y="{76 + 34 * n}" style="text-anchor:start">{name}</text>'
         f'<text class="number" x="396" y="{76 + 34 * n}"'
         f' style="text-anchor:end">{value}</text>'
         for n, (name, value) in enumerate(rows)
     )
     return f"""
-<svg class="plot" viewBox="0 0 400 250" role="img" aria-label="A lower triangle of the
+<svg class="plot" viewBox="0 0 400 264" role="img" aria-label="A lower triangle of the
  pairs of 32 tokens: dark triangles along the diagonal, pale rectangles to their left,
  and a dot where two triangles meet; beside it four numbers">
 <g transform="translate(14,14) scale({SIDE / TOKENS:g})">
@@ -93,7 +93,6 @@ def _picture(chunk: int, cost: Cost) -> str:
 <path class="dots" d="{dots}" stroke="var(--posedu-1, #d55e00)" stroke-linecap="round"
  style="stroke-width:1.1"/>
 </g>
-<text x="{14 + SIDE // 2}" y="248" style="text-anchor:middle">key</text>
-<text x="396" y="232" style="text-anchor:end">operations are of a token</text>
+<text x="{14 + SIDE // 2}" y="254" style="text-anchor:middle">key</text>
 <g class="numbers">{table}</g>
 </svg>"""

@@ -1,4 +1,4 @@
-"""Times of recurrences in chunks: every size computes the same, and one file has all."""
+"""Times of recurrences in chunks: all sizes compute the same; one file has all."""
 
 import pytest
 import torch
