@@ -991,22 +991,27 @@ def _in_groups(answer, f, h):
 
 
 def best_size(d, d_v, rho, sizes):
-    """The size with the least time per token, a whole number of the list ``sizes``.
+    """The best size of chunk, a whole number, and its time per token.
 
     A token takes C (d + d_v) + 2 d d_v multiply-adds in chunks of C, and a chunk reads
     and writes a state of d d_v numbers once. Moving a number takes as long as ``rho``
-    multiply-adds. Of equally good sizes the smallest is returned.
+    multiply-adds, and the time is in multiply-adds. The best size, of the list
+    ``sizes``, has the least time; of equally good ones it is the smallest.
     """
-    times = [c * (d + d_v) + 2 * d * d_v + rho * 2 * d * d_v / c for c in sorted(sizes)]
-    return sorted(sizes)[int(np.argmin(times))]
+    times = {
+        c: c * (d + d_v) + 2 * d * d_v + rho * 2 * d * d_v / c for c in sorted(sizes)
+    }
+    best = min(times, key=times.get)
+    return best, times[best]
 
 
 def _best(operations, moves):
     """Make a wrong answer to ``best_size`` from the two parts of a token's time."""
 
     def answer(d, d_v, rho, sizes):
-        times = [operations(c, d, d_v) + rho * moves(c, d, d_v) for c in sorted(sizes)]
-        return sorted(sizes)[int(np.argmin(times))]
+        times = {c: operations(c, d, d_v) + rho * moves(c, d, d_v) for c in sizes}
+        best = min(sorted(sizes), key=times.get)
+        return best, float(times[best])
 
     return answer
 
@@ -1017,6 +1022,20 @@ def _operations(c, d, d_v):
 
 def _moves(c, d, d_v):
     return 2 * d * d_v / c
+
+
+def _time(c, d, d_v, rho):
+    return float(_operations(c, d, d_v) + rho * _moves(c, d, d_v))
+
+
+def _with_time(choose):
+    """Make a wrong answer to ``best_size`` from a wrong choice of the size."""
+
+    def answer(d, d_v, rho, sizes):
+        size = choose(d, d_v, rho, sizes)
+        return size, _time(size, d, d_v, rho)
+
+    return answer
 
 
 _SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -1030,13 +1049,13 @@ SIZE = Exercise(
     statement=r"""
 For the additive rule a token takes $C (d + d_v) + 2 d\, d_v$ multiply-adds in chunks of $C$; a chunk reads its state once and writes it once.
 A machine moves one number in the time of `rho` multiply-adds.
-Return the size, of the list `sizes` in any order, with the least time per token.
+Return the size, of the list `sizes` in any order, with the least time per token, and that time, in multiply-adds.
 Then try it: heads of 64, 128 and 256 features, `rho` from 1 to 1,000.
 By which factor does the best size grow if the head is four times as large, and how much is lost with half of it?
 """,
     hint=r"""
 The time of moving the state is shared by the $C$ tokens of a chunk.
-`sorted` and `np.argmin` give the smallest of equally good sizes.
+`min` with a `key` gives the first of equally good sizes.
 """,
     cases=(
         (2, 2, 2, [1, 2, 4]),
@@ -1055,7 +1074,7 @@ The time of moving the state is shared by the $C$ tokens of a chunk.
         Misconception(
             "Operations alone",
             "By operations the smallest size is always best. Moving the state counts.",
-            _best(_operations, lambda c, d, d_v: 0),
+            _best(_operations, lambda c, d, d_v: 0.0),
         ),
         Misconception(
             "Moves alone",
@@ -1070,33 +1089,60 @@ The time of moving the state is shared by the $C$ tokens of a chunk.
         Misconception(
             "Largest time",
             "The least time is asked for.",
-            lambda d, d_v, rho, sizes: max(
-                sorted(sizes),
-                key=lambda c: _operations(c, d, d_v) + rho * _moves(c, d, d_v),
+            _with_time(
+                lambda d, d_v, rho, sizes: max(
+                    sizes, key=lambda c: _time(c, d, d_v, rho)
+                )
             ),
         ),
         Misconception(
             "Index in place of the size",
             "The size is asked for, not its place in the list.",
-            lambda d, d_v, rho, sizes: sorted(sizes).index(
-                best_size(d, d_v, rho, sizes)
+            lambda d, d_v, rho, sizes: (
+                sorted(sizes).index(best_size(d, d_v, rho, sizes)[0]),
+                best_size(d, d_v, rho, sizes)[1],
             ),
         ),
         Misconception(
-            "Sizes taken in the order of the list",
+            "Time of a chunk in place of a token's",
+            "Chunks of different sizes have different numbers of tokens: divide by C.",
+            _best(
+                lambda c, d, d_v: c * _operations(c, d, d_v),
+                lambda c, d, d_v: 2.0 * d * d_v,
+            ),
+        ),
+        Misconception(
+            "Moves of a chunk counted for each token",
+            "The tokens of a chunk share the moves of the state.",
+            _best(_operations, lambda c, d, d_v: 2.0 * d * d_v),
+        ),
+        Misconception(
+            "Pairs alone counted",
+            "Reading and updating the state takes d d_v multiply-adds each.",
+            _best(lambda c, d, d_v: c * (d + d_v), _moves),
+        ),
+        Misconception(
+            "State read without an update",
+            "Reading and updating the state takes d d_v multiply-adds each.",
+            _best(lambda c, d, d_v: c * (d + d_v) + d * d_v, _moves),
+        ),
+        Misconception(
+            "Largest of equally good sizes",
             "Of equally good sizes the smallest is asked for.",
-            lambda d, d_v, rho, sizes: min(
-                sizes,
-                key=lambda c: (
-                    _operations(c, d, d_v) + rho * _moves(c, d, d_v),
-                    -c,
-                ),
+            _with_time(
+                lambda d, d_v, rho, sizes: min(
+                    sizes, key=lambda c: (_time(c, d, d_v, rho), -c)
+                )
             ),
         ),
         Misconception(
             "Square root of the formula, rounded down",
             "The best of the given sizes is asked for.",
-            lambda d, d_v, rho, sizes: int((2 * rho * d * d_v / (d + d_v)) ** 0.5),
+            _with_time(
+                lambda d, d_v, rho, sizes: max(
+                    1, int((2 * rho * d * d_v / (d + d_v)) ** 0.5)
+                )
+            ),
         ),
         Misconception(
             "Values as wide as keys",
@@ -1121,8 +1167,8 @@ The time of moving the state is shared by the $C$ tokens of a chunk.
     ),
     properties=(
         Property(
-            "The result is one of the sizes",
-            lambda answer, d, d_v, rho, sizes: answer(d, d_v, rho, sizes) in sizes,
+            "The first result is one of the sizes",
+            lambda answer, d, d_v, rho, sizes: answer(d, d_v, rho, sizes)[0] in sizes,
         ),
     ),
     explanation=r"""
@@ -1133,7 +1179,7 @@ Kernels keep the state in fast memory between chunks, where $\rho$ is small; the
 """,
     prediction=Prediction(
         "$d = d_v = 128$, and moving a number takes as long as 128 multiply-adds. Which power of 2 is the best size of a chunk?",
-        lambda: best_size(128, 128, 128, _SIZES),
+        lambda: best_size(128, 128, 128, _SIZES)[0],
     ),
 )
 
