@@ -49,13 +49,15 @@ def calls(
 
     With ``backward`` they compute the gradients of q, k, v, gates and strengths, too.
     """
-    inputs = [t.requires_grad_(backward) for t in writes[:5]]
+    q, k, v = writes.q, writes.k, writes.v
+    inputs = [t.requires_grad_(backward) for t in (q, k, v)]
+    inputs += [t.requires_grad_(backward) for t in (writes.log_decay, writes.beta)]
 
     def read(chunk: int) -> Sequence[Tensor]:
-        return by_chunks(Writes(*inputs, *writes[5:]), chunk=chunk)[:1]
+        return by_chunks(writes, chunk=chunk)[:1]
 
     def softmax() -> Sequence[Tensor]:
-        return (scaled_dot_product_attention(*inputs[:3], is_causal=True),)
+        return (scaled_dot_product_attention(q, k, v, is_causal=True),)
 
     def run_of(run: Callable[[], Sequence[Tensor]], of: Sequence[Tensor]) -> Run:
         return with_gradient(run, of) if backward else run
@@ -93,7 +95,7 @@ def time_chunks(
     def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Measurement]:
         for rule, (delta, by_feature) in RULES.items():
             writes = random_writes(length, delta=delta, by_feature=by_feature)
-            once = sum(t.nbytes for t in writes[:5]) + writes.v.nbytes
+            once = sum(t.nbytes for t in (*writes[:5], writes.v))
             for direction in ("forward", "forward and backward"):
                 is_backward = direction != "forward"
                 runs, softmax = calls(writes, chunks, backward=is_backward)

@@ -505,6 +505,23 @@ def _planes(z):
     return paired.reshape(*z.shape[:-1], 2 * z.shape[-1])
 
 
+def _one_chunk(q, k, v, log_decay, state):
+    """One chunk by the loop over its tokens."""
+    heads = (t[None] for t in (q, k, v, log_decay, np.ones(len(q))))
+    found = recurrent.read_states(*heads, delta=False, state=state[None])
+    return tuple(t[0] for t in found)
+
+
+def _written(k, v, beta, state):
+    """What tokens write, from what the loop's states have for their keys."""
+    writes = []
+    for t in range(len(k)):
+        heads = (x[None, :t].numpy() for x in (k, k, v, 0 * beta, beta))
+        held = recurrent.read_states(*heads, delta=True, state=state[None].numpy())[1]
+        writes.append(beta[t].numpy() * (v[t].numpy() - k[t].numpy() @ held[0]))
+    return np.stack(writes)
+
+
 def _decoding_step(q, k, step, keys, angle):
     new = torch.stack((q, k)).numpy()[:, None]
     query, key = rotated(new, (angle + step).numpy()[None, None], layout="half")
@@ -706,6 +723,14 @@ POSEDU = {
     "rotated-values-5": rotary.inverse_camera_matrix,
     "tape-3": _tape_attended,
     "tape-4": _tape_mixed,
+    "chunks-2": lambda log_decay: recurrent.state_weights(
+        *(2 * (np.ones((1, len(log_decay), 1)),)),
+        log_decay[None],
+        np.ones((1, len(log_decay))),
+        delta=False,
+    )[0],
+    "chunks-3": _one_chunk,
+    "chunks-4": _written,
     "rotation-and-decay-2": lambda q, k, transitions, i, j: _along_path(
         q, k, lambda t, keys: keys @ transitions[t].T
     )[i, j],
