@@ -91,7 +91,7 @@ def _picture(chunk: int, cost: Cost) -> str:
 <path class="between" d="{between}" fill="currentColor" fill-opacity="0.15"/>
 <path class="within" d="{within}" fill="var(--posedu-0, #0072b2)"/>
 <path class="dots" d="{dots}" stroke="var(--posedu-1, #d55e00)" stroke-linecap="round"
- style="stroke-width:1.1"/>
+ style="stroke-width:8"/>
 </g>
 <text x="{14 + SIDE // 2}" y="254" style="text-anchor:middle">key</text>
 <g class="numbers">{table}</g>
