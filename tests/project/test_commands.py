@@ -84,7 +84,6 @@ BAD = {
             for n in NUMBERS
         ),
         *(["--seed", n] for n in NUMBERS[1:]),
-        ["--folder", "/proc/x"],
     ],
     "posedu.book.gpu": [
         *(["x"], ["--bad"], ["--device", "cpu"], ["--device", "x"], ["--modes", "x"]),

@@ -11,7 +11,7 @@ RULES = {"additive": "additive", "delta": "delta rule"}
 
 
 class Cost(NamedTuple):
-    """What a text in chunks of one size costs, in numbers of the head.
+    """Cost of a text in chunks of one size, for one head.
 
     ``pairs`` are the weights that are computed, ``carried`` the states between chunks,
     ``steps`` those that wait for one another, ``operations`` the multiply-adds of a

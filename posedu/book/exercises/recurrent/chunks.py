@@ -19,9 +19,9 @@ from posedu.book.exercises.records import (
 
 
 def two_writes(v, k, a, beta, s):
-    """What two tokens write under the delta rule, a tuple of SymPy expressions.
+    """Writes of two tokens under the delta rule, a tuple of SymPy expressions.
 
-    Keys, values and the state are single numbers. ``v``, ``k``, ``a`` and ``beta`` are
+    A token adds its key times its write to the state. Keys, values and the state are single numbers. ``v``, ``k``, ``a`` and ``beta`` are
     pairs: values, keys, gates and strengths of the two tokens; ``s`` is the state
     before them.
     """
@@ -240,9 +240,9 @@ def colleagues_decays(log_decay):
     """Products of gates between all pairs of tokens.
 
     ``log_decay``, [tokens], has the logarithms of the
-    gates; factors are in float32. Entry [r, s] of the result, [tokens, tokens], is
-    the product of the gates of the tokens s + 1 … r, and 0
-    for later s.
+    gates; the factors are in float32. Entry [r, s] of the
+    result, [tokens, tokens], is the product of the gates
+    of the tokens s + 1 … r, and 0 for later s.
     """
     sums = np.cumsum(log_decay).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -593,7 +593,7 @@ def _in_two(answer, q, k, v, g, state):
 
 
 def written(k, v, beta, state):
-    """What each token of a chunk writes under the delta rule, [tokens, d_v].
+    """Writes of a chunk's tokens under the delta rule, [tokens, d_v].
 
     ``k`` is [tokens, d], ``v`` is [tokens, d_v], ``beta`` is [tokens], and ``state``,
     [d, d_v], is that before the chunk. There are no gates.
@@ -1223,7 +1223,7 @@ def _broken_packed_decays(log_decay, segments):
 
 
 def symptom_of_resets(function):
-    """Return by how much packing changes the second text."""
+    """Return the change of the second text by packing."""
     gates = -torch.arange(1.0, 65) / 4096
     text = torch.arange(64) // 32
     packed = function(gates, text)[32:, 32:]
