@@ -1413,9 +1413,8 @@ from posedu.numpy.recurrent import read_states
 
 ones = np.ones((1, 3, 1))
 gates = np.log(np.full((1, 3), 0.5))
-out, state = read_states(
-    ones, ones, 8 * ones, gates, np.ones((1, 3)),
-    delta=False)
+writes = ones, ones, 8 * ones, gates, np.ones((1, 3))
+out, state = read_states(*writes, delta=False)
 print("outputs", out.ravel(), "state", state.ravel())
 """,
     figure="chunks_explorable",
