@@ -271,6 +271,9 @@ ENCODINGS = (
         hooks=("logits", "weigh", "mix"),
         file="recurrent.delta_product",
         module="DeltaProduct",
+        chapter="states",
+        treated="def-delta-product",
+        lab="states",
         variants=(
             variant(),
             variant(
@@ -295,6 +298,10 @@ ENCODINGS = (
         hooks=("scale", "weigh"),
         file="recurrent.gated_convolution",
         module="GatedConvolution",
+        chapter="states",
+        treated="def-gated-convolution",
+        lab="states",
+        adopters=("LFM2",),
         variants=(
             variant(),
             variant(module={"width": 2}, heads=3, parameters="2*h"),

@@ -742,6 +742,7 @@ POSEDU = {
     "hybrids-9": lambda x, taps: path.short_convolution(x.numpy(), taps.numpy()),
     "states-2": lambda q, k, v, transitions, beta: (
         _along_path(q, k, lambda t, keys: keys @ transitions[t].T) * beta @ v
+    ),
     "states-5": lambda q, k, log_alpha, beta: recurrent.state_weights(
         *(t.numpy()[None] for t in (q, k, log_alpha, beta)), delta=False
     )[0],
