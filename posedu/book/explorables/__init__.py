@@ -6,58 +6,10 @@ moves the controls, and a test compares the script's picture with the reference
 implementation. Each figure is one self-contained HTML fragment.
 """
 
-from posedu.book.explorables.axial import axial_explorable
-from posedu.book.explorables.bam import bam_explorable
-from posedu.book.explorables.cape import cape_explorable
-from posedu.book.explorables.chunks import chunks_explorable
-from posedu.book.explorables.comrope import comrope_explorable
-from posedu.book.explorables.context_extension import context_extension_explorable
-from posedu.book.explorables.cope import cope_explorable
-from posedu.book.explorables.decay import decay_explorable
-from posedu.book.explorables.digits import digits_explorable
-from posedu.book.explorables.disentangled_attention import (
-    disentangled_attention_explorable,
-)
-from posedu.book.explorables.distance_biases import distance_biases_explorable
-from posedu.book.explorables.fields import fields_explorable
-from posedu.book.explorables.fire import fire_explorable
-from posedu.book.explorables.floater import floater_explorable
-from posedu.book.explorables.fope import fope_explorable
-from posedu.book.explorables.fourier import fourier_explorable
-from posedu.book.explorables.fox import fox_explorable
+from importlib import import_module
+from typing import Any
+
 from posedu.book.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
-from posedu.book.explorables.geometric import geometric_explorable
-from posedu.book.explorables.golden_gate import golden_gate_explorable
-from posedu.book.explorables.hybrids import hybrids_explorable
-from posedu.book.explorables.layouts import layouts_explorable
-from posedu.book.explorables.learned_embeddings import learned_embeddings_explorable
-from posedu.book.explorables.length_extrapolation import length_extrapolation_explorable
-from posedu.book.explorables.liere import (
-    commuting_generators_explorable,
-    liere_explorable,
-)
-from posedu.book.explorables.log_linear import log_linear_explorable
-from posedu.book.explorables.m_rope import m_rope_explorable
-from posedu.book.explorables.nope import nope_explorable
-from posedu.book.explorables.permutation_equivariance import (
-    permutation_equivariance_explorable,
-)
-from posedu.book.explorables.reflections import reflections_explorable
-from posedu.book.explorables.relative_vectors import relative_vectors_explorable
-from posedu.book.explorables.rope import rope_explorable
-from posedu.book.explorables.rotated_values import rotated_values_explorable
-from posedu.book.explorables.rotation_and_decay import (
-    rotation_and_decay_explorable,
-)
-from posedu.book.explorables.selective_attention import selective_attention_explorable
-from posedu.book.explorables.self_extend import self_extend_explorable
-from posedu.book.explorables.sinusoidal import sinusoidal_explorable
-from posedu.book.explorables.state_tracking import state_tracking_explorable
-from posedu.book.explorables.states import states_explorable
-from posedu.book.explorables.stickbreaking import stickbreaking_explorable
-from posedu.book.explorables.tape import tape_explorable
-from posedu.book.explorables.temperature import temperature_explorable
-from posedu.book.explorables.trees_and_graphs import trees_and_graphs_explorable
 
 __all__ = [
     "Choice",
@@ -109,3 +61,17 @@ __all__ = [
     "temperature_explorable",
     "trees_and_graphs_explorable",
 ]
+
+_ELSEWHERE = {"commuting_generators_explorable": "liere"}  # two in a module
+
+
+def __getattr__(name: str) -> Any:
+    """Return an explorable's function, whose module is imported only now."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module_of(name)}"), name)
+
+
+def module_of(name: str) -> str:
+    """Return the name of the module, and of the script, of an explorable's function."""
+    return _ELSEWHERE.get(name, name.removesuffix("_explorable"))

@@ -28,7 +28,8 @@ def test_the_package_has_all_that_notebooks_import_and_no_solutions():
     files = unpacked(carried.package(""))
     assert "posedu/numpy/rotary/rope.py" in files
     assert "posedu/_arguments.py" in files and "jaxtyping/__init__.py" in files
-    assert "posedu/book/explorables/rope.js" in files
+    assert "posedu/book/explorables/frame.js" in files
+    assert "posedu/book/explorables/rope.py" not in files
     assert any("LICENSE" in name for name in files)
     assert not any("pyc" in name or "solutions/" in name for name in files)
     assert not any(name.startswith(carried.PROJECTS) for name in files)
@@ -46,6 +47,13 @@ def test_a_sheet_of_exercises_is_a_small_part_of_its_own(name):
     assert len(text) <= LARGEST_SHEET
     (file,) = unpacked(text)
     assert file.removesuffix(".py").replace("/", ".") == sheets()[name]
+
+
+def test_a_notebook_has_the_explorables_that_it_calls():
+    code = "from posedu.book.explorables import commuting_generators_explorable as f"
+    names = {f"posedu/book/explorables/liere.{ending}" for ending in ("py", "js")}
+    assert {*unpacked(carried.explorables_in(code))} == names
+    assert carried.explorables_in("no_explorable()") == ""
 
 
 def test_projects_travel_with_their_own_notebooks_without_solutions():

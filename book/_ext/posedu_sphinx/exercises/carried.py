@@ -1,8 +1,9 @@
 """The package posedu as text, for notebooks where it is not installed.
 
-The site has one such package, :data:`NAME`, without the exercises' solutions and tests
-and without the projects: these are parts of their own. With the pure-Python packages
-beyond Colab's own, and without docstrings, comments and most annotations, it is small.
+The site has one such package, :data:`NAME`, without the exercises' solutions and tests,
+the projects and the explorables: these are parts of their own. With the pure-Python
+packages beyond Colab's own, and without docstrings, comments and most annotations, it
+is small.
 """
 
 import ast
@@ -11,23 +12,25 @@ import functools
 import io
 import json
 import lzma
+import re
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
 import posedu
+from posedu.book import explorables
 from posedu.book.exercises import sheets
 from posedu.book.provenance import commit
 
 NAME = "posedu-package.txt"  # in the site's folder of sources
 PACKAGE = Path(posedu.__file__).parent
+EXPLORABLES = "posedu/book/explorables/"
 PROJECTS = "posedu/book/projects/"
 SOLUTIONS = f"{PROJECTS}solutions/"
-# What no notebook reads. Sheets of exercises and projects go apart.
+# What no notebook reads. Sheets of exercises, projects and explorables go apart.
 LEFT_OUT = (
     *("posedu/command/", "posedu/book/model_gallery"),
-    *("posedu/book/explorables/live_model", "posedu/book/experiments/live_models"),
-    *("posedu/book/explorables/config_reader", "posedu/book/explorables/read_rope"),
+    "posedu/book/experiments/live_models",
 )
 
 # Distributions that a fresh Colab may lack.
@@ -43,14 +46,18 @@ KEPT = {"LICENSE", "METADATA"}  # files of a distribution, besides its code
 
 @functools.cache
 def package(address):
-    """Return posedu without exercises and projects, and what it needs, as text.
+    """Return posedu without exercises, projects and explorables, as text.
 
-    The text is that of :func:`packed`. With it go the metadata of posedu, which name
-    the repository's ``address`` and the git commit, as pip's metadata do for a package
-    that is installed from git.
+    The text is that of :func:`packed`. With it go the packages that posedu needs, and
+    its metadata, which name the repository's ``address`` and the git commit, as pip's
+    metadata do for a package that is installed from git.
     """
     apart = (*map(_file, sheets().values()), PROJECTS, *LEFT_OUT)
-    files = {n: _shipped(p) for n, p in _files() if not n.startswith(apart)}
+    files = {
+        n: _shipped(p)
+        for n, p in _files()
+        if not n.startswith(apart) and _of_explorable(n) in ("", "__init__", "frame")
+    }
     for distribution in map(metadata.distribution, BROUGHT):
         for file in distribution.files:
             if file.name in KEPT or file.suffix in (".py", ".lark"):
@@ -70,6 +77,23 @@ def sheet(name):
     """
     file = _file(sheets()[name])
     return packed({file: _shipped(PACKAGE.parent / file)})
+
+
+def explorables_in(code):
+    """Return the explorables that Python code calls, "" for none: see :func:`packed`.
+
+    An explorable is an interactive figure: a module and a script of the same name.
+    """
+    names = {*re.findall(r"\b\w+_explorable\b", code)} & {*explorables.__all__}
+    called = {*map(explorables.module_of, names)}
+    files = {n: _shipped(p) for n, p in _files() if _of_explorable(n) in called}
+    return packed(files) if files else ""
+
+
+def _of_explorable(name):
+    """Return the explorable, or other module, of a file of that folder; else ""."""
+    is_one = name.startswith(EXPLORABLES)
+    return name.removeprefix(EXPLORABLES).partition(".")[0] if is_one else ""
 
 
 @functools.cache

@@ -62,7 +62,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = "{package}"
-EXERCISES = "{exercises}"
+OWN = "{own}"
 
 
 def unpack(text, folder):
@@ -84,7 +84,7 @@ def package_beside():
 
 
 if importlib.util.find_spec("posedu") is None:
-    text = f"{{PACKAGE or package_beside()}} {{EXERCISES}}"
+    text = f"{{PACKAGE or package_beside()}} {{OWN}}"
     for part in text.split():
         unpack(part, "{folder}")
     sys.path.append("{folder}")"""
@@ -178,7 +178,7 @@ def self_contained(notebook, page, package=None):
     if not address():
         own = CARRIED.format(
             package=carried.package(address()) if package is None else package,
-            exercises=_exercises(name, _code(notebook.cells)),
+            own=_own_parts(name, _code(notebook.cells)),
             folder=f"posedu-carried/{name}",
             name=carried.NAME,
         )
@@ -188,10 +188,14 @@ def self_contained(notebook, page, package=None):
     return notebook
 
 
-def _exercises(name, code):
+def _own_parts(name, code):
+    """Return the parts of posedu that no other notebook needs, separated by spaces."""
+    parts = [carried.explorables_in(code)]
     if "posedu.book.projects" in code:
-        return carried.projects()
-    return carried.sheet(name) if f'check("{name}-' in code else ""
+        parts.append(carried.projects())
+    if f'check("{name}-' in code:
+        parts.append(carried.sheet(name))
+    return " ".join(filter(None, parts))
 
 
 def _code(cells):
