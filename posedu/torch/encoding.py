@@ -121,22 +121,25 @@ class Tokens:
         return sequence_order(of_tokens, self.padding, self.segments)
 
     def running_sum(
-        self, amounts: Float[Tensor, "batch keys heads"]
-    ) -> Float[Tensor, "batch heads keys"]:
+        self, amounts: Float[Tensor, "batch keys *channels"]
+    ) -> Float[Tensor, "batch *channels keys"]:
         """Cumulative sums of ``amounts`` over the tokens, in float64.
 
-        ``amounts`` holds a number for each token, such as the logarithm of a gate;
-        padding adds nothing. With segments, a difference of two sums within a segment
-        is a sum over tokens of this segment alone.
+        ``amounts`` holds numbers of each token, such as the logarithms of gates; a
+        token's sum includes its own, and padding adds nothing. With segments, a
+        difference of two sums within a segment is a sum over tokens of this segment
+        alone.
         """
-        amounts = amounts.to(torch.float64)
+        channels = amounts.shape[2:]
+        amounts = amounts.to(torch.float64).flatten(2)
         if self.padding is not None:
             amounts = amounts.masked_fill(self.padding[..., None], 0.0)
         if self.segments is None:
-            return amounts.cumsum(1).mT
+            return amounts.cumsum(1).mT.unflatten(1, channels)
         order = self.segments.argsort(dim=1, stable=True)[..., None].expand_as(amounts)
         sums = amounts.gather(1, order).cumsum(1)
-        return torch.empty_like(sums).scatter(1, order, sums).mT
+        sums = torch.empty_like(sums).scatter(1, order, sums)
+        return sums.mT.unflatten(1, channels)
 
 
 def softmax(

@@ -208,7 +208,7 @@ class Condition:
     layer: Callable[[Settings], Attention] | None = None
     start: Callable[[Attention], None] | None = None
 
-    def encodings(self, settings: Settings) -> list[Encoding]:
+    def layers(self, settings: Settings) -> list[Encoding]:
         """Return the encoding of each layer, for models of the ``settings``."""
         first = self.make(settings)
         return [
@@ -477,7 +477,7 @@ class Model(CausalModel):
 
     def __init__(self, condition: Condition, settings: Settings, seed: int):
         super().__init__(
-            partial(condition.encodings, settings),
+            partial(condition.layers, settings),
             tokens=CHARACTERS,
             labels=CHARACTERS,
             heads=settings.heads,

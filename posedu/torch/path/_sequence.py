@@ -13,17 +13,6 @@ from torch import Tensor
 from posedu.torch.encoding import Tokens
 
 
-def path_sums(
-    amounts: Float[Tensor, "batch keys *channels"], tokens: Tokens
-) -> Float[Tensor, "batch *channels keys"]:
-    """Cumulative sums over the tokens of a number for each token and channel, float64.
-
-    A token's sum includes its own amount. See :meth:`Tokens.running_sum`.
-    """
-    sums = tokens.running_sum(amounts.flatten(2))
-    return sums.unflatten(1, amounts.shape[2:])
-
-
 def forget_bias(
     log_gates: Float[Tensor, "batch keys heads"], tokens: Tokens
 ) -> Float[Tensor, "batch heads queries keys"]:

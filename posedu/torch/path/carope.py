@@ -13,7 +13,6 @@ from posedu._arguments import Layout, require_index
 from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Tokens
-from posedu.torch.path._sequence import path_sums
 from posedu.torch.path.rotation import PathRotation
 
 
@@ -66,7 +65,8 @@ class CARoPE(PathRotation):
         """Return the rotation angles: sums of the powers of the frequencies."""
         log_f = tokens.memory["log_frequencies"].to(torch.float64)
         exponents = self.first_exponent + torch.arange(self.d // 2, device=log_f.device)
-        return path_sums((log_f[..., None] * exponents).exp(), tokens).mT
+        amounts = (log_f[..., None] * exponents).exp()
+        return tokens.running_sum(amounts).mT
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""

@@ -25,7 +25,6 @@ from posedu.torch._tensors import cos_sin, wide_dtype
 from posedu.torch.bias.alibi import alibi_slopes
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.frequencies import frequencies
-from posedu.torch.path._sequence import path_sums
 from posedu.torch.path.rotation import PathRotation
 from posedu.torch.rotary.rotation import rotate_pairs
 
@@ -117,7 +116,7 @@ class GRAPEM(PathRotation):
         """
         assert tokens.x is not None
         phases, own = tokens.memory["phases"], self.remember(tokens.x)["phases"]
-        sums = path_sums(phases, tokens)
+        sums = tokens.running_sum(phases)
         of_queries = sums[..., tokens.keys - tokens.q.shape[2] :] - own.mT
         theta = self.log_frequencies.to(torch.float64).exp()
         return self.rotated(

@@ -25,7 +25,6 @@ from posedu.torch._sequences import short_convolution
 from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Tokens
 from posedu.torch.frequencies import frequencies
-from posedu.torch.path._sequence import path_sums
 from posedu.torch.path.rotation import PathRotation
 
 _EPS = 1e-6  # the authors' ε of the norm of the input
@@ -181,7 +180,7 @@ class SelectiveRoPE(PathRotation):
 
     def angles(self, tokens: Tokens) -> Float[Tensor, "batch heads keys pairs"]:
         """Return the rotation angles: temperatures times the sums of the phases."""
-        sums = path_sums(self.phases(tokens), tokens).mT
+        sums = tokens.running_sum(self.phases(tokens)).mT
         return sums * self.temperatures(sums.device)
 
     def temperatures(self, device: Device = None) -> Float[Tensor, "pairs"]:

@@ -13,7 +13,7 @@ from posedu._arguments import require_bool, require_dimension, require_finite
 from posedu.torch._compiled import untraced
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.fox import log_gates
-from posedu.torch.path._sequence import forget_bias, path_sums, products_in_segments
+from posedu.torch.path._sequence import forget_bias, products_in_segments
 
 _BLOCK = 32  # queries that share an anchor
 
@@ -96,7 +96,7 @@ class Wall(Encoding):
         dtype = torch.promote_types(tokens.q.dtype, gates.dtype)
         q, k = tokens.q.to(dtype), tokens.k.to(dtype)
         return products_in_segments(
-            gated_products, tokens, q, k, path_sums(gates, tokens).mT
+            gated_products, tokens, q, k, tokens.running_sum(gates).mT
         )
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:

@@ -16,7 +16,6 @@ from posedu.torch._sequences import gathered
 from posedu.torch._tensors import cos_sin, wide_dtype
 from posedu.torch.encoding import Tokens
 from posedu.torch.gated.log_linear import initial_step_bias, step_sizes
-from posedu.torch.path._sequence import path_sums
 from posedu.torch.recurrent.recurrence import Recurrence, State, wide
 from posedu.torch.rotary.rotation import rotate_pairs
 from posedu.torch.stickbreaking import softplus
@@ -134,7 +133,7 @@ class Mamba3(Recurrence):
         self, tokens: Tokens, start: Float[Tensor, "batch heads 1 pairs"] | None = None
     ) -> Features:
         """Return queries and keys with biases, rotated by angles from ``start`` on."""
-        angles = path_sums(tokens.memory["turns"], tokens).mT
+        angles = tokens.running_sum(tokens.memory["turns"]).mT
         if start is not None:
             angles = angles + start
         q, k = wide(tokens.q), wide(tokens.k)

@@ -513,7 +513,7 @@ def _one_chunk(q, k, v, log_decay, state):
 
 
 def _written(k, v, beta, state):
-    """What tokens write, from what the loop's states have for their keys."""
+    """The values that tokens write, from what the loop's states have for keys."""
     writes = []
     for t in range(len(k)):
         heads = (x[None, :t].numpy() for x in (k, k, v, 0 * beta, beta))
