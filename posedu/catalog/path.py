@@ -184,7 +184,8 @@ ENCODINGS = (
             ),
         ),
         parameters="0",
-        cost="O(L d) a head and layer for the rotations, O(L²) for the decays",
+        cost="O(L d) a head and layer for the rotations, O(L²) for the decays; as a "
+        "recurrence O(L d²) in all",
         relative="exactly: a power of the offset times a rotation by it",
         bounded="yes for keys before the query: no power is above 1",
         special_cases=(
