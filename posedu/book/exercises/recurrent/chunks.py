@@ -469,7 +469,8 @@ The matrix of exercise chunks-2 has the decays between two tokens; write it agai
 Which factors does the state before the chunk get, and which do the chunk's own keys get in the next state?
 """,
     hint=r"""
-Four terms: pairs within the chunk, queries and the old state; the old state, decayed, and what the tokens leave.
+The outputs have two terms: pairs within the chunk, and the old state, read by the queries.
+The new state has two terms: the old state, decayed, and what the tokens leave.
 What token $s$ has written is decayed by the gates of the tokens after it.
 """,
     cases=(
@@ -787,6 +788,7 @@ ANCHOR = Exercise(
     lines=1,
     statement=r"""
 `colleagues_decays` computes decays from two factors, one of queries and one of keys, in float32, for gates whose logarithms a model bounds by −5.
+Both are exponentials of sums of log gates that start at one token, the *anchor*.
 Her tests: one token with the log gate −5; four tokens with different gates; sixteen tokens, all with −5.
 All pass.
 Find log gates from −5 to 0 for which her function is wrong; the smallest input has the fewest tokens.
@@ -817,7 +819,7 @@ $e^{-G}$ overflows in float32 when $-G$ passes 88.7, that is with the 18th gate 
 Then $e^{G} e^{-G}$ is $0 \cdot \infty$ or infinite.
 Sub-chunks of 16 are safe, and 17 tokens too; sub-chunks of 32 are not.
 Random gates have a sum near their mean, far from the bound: a sum of 18 has to use the bound nearly in full.
-Halving {prf:ref}`meets between query and key <thm-wall-anchor>`, where no factor is above 1, and needs no bound.
+With halved chunks query and key {prf:ref}`meet at a token between them <thm-wall-anchor>`, so no factor is above 1, and no bound is needed.
 """,
 )
 
@@ -1274,7 +1276,7 @@ Repair `packed_decays`, so that `symptom_of_resets` gives 0.
 Why is a gate of 0, whose logarithm is $-\infty$, worse still?
 """,
     hint=r"""
-Which digits has a float32 number near 100,000?
+How far apart are two neighboring float32 numbers near 100,000?
 No gate is needed to give a pair of two texts the factor 0.
 """,
     cases=(

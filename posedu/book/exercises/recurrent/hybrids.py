@@ -39,7 +39,7 @@ A recurrent layer has a state of $K \times V$ numbers in each of $H$ heads, in f
 An attention layer of the same model caches a key and a value of $d$ features for each of its key-value heads and each token, in bfloat16.
 At how many tokens do the two take the same memory?
 Leave the convolution out.
-What becomes of the answer when the key-value heads are halved?
+How does the answer change when there are half as many key-value heads?
 """,
     hint=r"""
 Count bytes: a float32 has four, a bfloat16 two.
@@ -419,7 +419,7 @@ PADDED = Exercise(
 In a recurrence of one number every token halves the state and adds its value.
 Padding may stand anywhere in the row, and must change nothing.
 Return the state after the last token.
-For which places of the padding would values of zero do as well?
+At which places would values of zero for the padding give the same state?
 """,
     hint=r"""
 What a token does to the state has two parts.

@@ -41,7 +41,7 @@ WINDOW = Exercise(
     minutes=6,
     lines=2,
     statement=r"""
-In a Mamba-2 head every token multiplies the state by $\alpha = e^{-A \Delta}$.
+In a Mamba-2 head every token multiplies the state by $\alpha = e^{-A \Delta}$, with a rate $A$ of the head and a step $\Delta$, here the same for all tokens.
 Keys match the query equally, so a token of age $n$ has the weight $\alpha^n$.
 After how many tokens $h$ is a weight halved?
 What is the sum of all weights in an endless text?
@@ -1371,9 +1371,9 @@ What does the state hold before token $t$ writes into it?
     level="hard",
     explanation=r"""
 Read the state *before* the write: $h_t = x_{t-1} + \alpha h_{t-1}$.
-A recurrent layer reads after its write, but two rows do the same: with the gates $\alpha$ and 0 they hold $\sum_n \alpha^n x_{t-n}$ and $x_t$, and a query in the direction of $(1, -1)$ reads their difference.
+A recurrent layer reads after its write, but two rows do the same: with the gates $\alpha$ and 0 they hold $\sum_n \alpha^n x_{t-n}$ and $x_t$, and a query in the direction of $(1, -1)$ reads their difference, which is $\alpha h_t$.
 Attention alone could not: {prf:ref}`its output does not depend on the order of what it reads <thm-one-causal-layer>`, and here the order is in the keys.
-How sharply it then answers says {prf:ref}`the theorem on recall <thm-state-recall>`.
+{prf:ref}`The theorem on recall <thm-state-recall>` says how sharply it then answers.
 """,
     repair=Repair(_broken_tokens_before, symptom_of_recall),
 )
