@@ -182,10 +182,9 @@ class Model(CausalModel):
 
     def __init__(self, condition: Condition, settings: Settings, seed: int):
         super().__init__(
-            lambda: condition.make(settings),
+            lambda: [condition.make(settings) for _ in range(settings.layers)],
             tokens=TOKENS,
             labels=10,
-            layers=settings.layers,
             heads=settings.heads,
             d=settings.d,
             route=condition.route,
