@@ -91,10 +91,10 @@ const poseduRanking = (() => {
   // Every place of titles.js, in the order of the texts in the further files.
   function places(pages) {
     return pages.flatMap(([page, factor, start, ...kinds]) => {
-      const own = kinds[0][0][0];
+      const own = [kinds[0][0]].flat()[0];
       let before = "";
       return kinds.flatMap((entries, kind) => entries.map((entry, number) => {
-        let [title, given, aliases = []] = entry;
+        let [title, given, aliases = []] = [entry].flat();
         if (KINDS[kind] === "api") {  // begins with how much it shares with the one before
           const shared = title.match(/^\d+/)[0];
           title = before = before.slice(0, shared) + title.slice(shared.length);

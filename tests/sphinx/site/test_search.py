@@ -231,11 +231,19 @@ class TestFiles:
             ids = {*re.findall(r'\bid="([^"]+)"', (HTML / f"{page}.html").read_text())}
             kinds[-1] = [*index.without_prefixes(kinds[-1])]
             for kind, listed in zip(index.KINDS, kinds, strict=True):
-                for number, (title, *rest) in enumerate(listed):
+                for number, entry in enumerate(listed):
+                    title, *rest = [entry] if isinstance(entry, str) else entry
                     derived = title if kind == "api" else index.slug(title)
                     anchor = rest[0] if rest else derived
                     is_page = kind == "section" and number == 0
                     assert is_page or anchor in ids, (page, title)
+
+
+def test_a_name_is_not_lengthened_by_the_digits_that_it_shares():
+    names = [["a.Mamba2"], ["a.Mamba3"], ["a.Mamba31.b"]]
+    short = [*index._with_prefixes(names)]
+    assert short == [["0a.Mamba2"], ["6a3"], ["6a31.b"]]
+    assert [*index.without_prefixes(short)] == names
 
 
 PAGE = """<article class="bd-article"><section id="t"><h1>1. Title<a class="headerlink"

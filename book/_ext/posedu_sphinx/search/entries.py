@@ -111,4 +111,6 @@ def _api(article):
         summary = box.find("dd/p")
         text = [] if summary is None else [" ".join(lines(summary))]
         for name in box.xpath("dt[@id]"):
+            if name.get("id").endswith(".extra_repr"):  # which nobody asks for
+                continue
             yield Entry("api", name.get("id"), name.get("id"), text)

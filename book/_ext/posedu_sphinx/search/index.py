@@ -23,7 +23,7 @@ from posedu_sphinx.search.entries import entries
 FOLDER = "_static/search"
 GLOSSARY = "book/reference/glossary"
 SYMPTOMS = "book/practice/troubleshooting"
-FIRST_SENTENCE = 100  # characters of it in titles.js
+FIRST_SENTENCE = 60  # characters of it in titles.js
 SHARD = 250_000  # characters of text in a file
 KINDS = ("section", "statement", "exercise", "term", "api")  # in the order of entries
 
@@ -105,9 +105,9 @@ def titles(pages):
 
     ``pages`` maps each page's name to its entries. The list of a page has its name, its
     factor, the start of its text, and a list of its entries for each of ``KINDS``. An
-    entry is a list of title, anchor and aliases; what the browser can derive is left
-    out at its end (:func:`_short`), and of a name of the API what it shares with the
-    name before it (:func:`_with_prefixes`).
+    entry is a list of title, anchor and aliases, of which what the browser can derive
+    is left out at the end (:func:`_short`); a title alone is no list. Of a name of the
+    API what it shares with the name before it is left out (:func:`_with_prefixes`).
     """
     return [
         [page, factor(page), _start(found), *_by_kind(found)]
@@ -117,7 +117,11 @@ def titles(pages):
 
 def _by_kind(found):
     *others, names = ([_short(e) for e in found if e.kind == kind] for kind in KINDS)
-    return [*others, [*_with_prefixes(names)]]
+    return [_bare(entries) for entries in (*others, _with_prefixes(names))]
+
+
+def _bare(entries):
+    return [entry if len(entry) > 1 else entry[0] for entry in entries]
 
 
 def _with_prefixes(entries):
@@ -129,6 +133,8 @@ def _with_prefixes(entries):
     for title, *rest in entries:
         pairs = zip(before, title, strict=False)
         shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        while title[shared : shared + 1].isdigit():  # it would lengthen the number
+            shared -= 1
         yield [f"{shared}{title[shared:]}", *rest]
         before = title
 
@@ -136,7 +142,8 @@ def _with_prefixes(entries):
 def without_prefixes(entries):
     """Yield the entries that :func:`_with_prefixes` has shortened."""
     before = ""
-    for title, *rest in entries:
+    for entry in entries:
+        title, *rest = [entry] if isinstance(entry, str) else entry
         shared = re.match(r"\d+", title)[0]
         before = before[: int(shared)] + title[len(shared) :]
         yield [before, *rest]
