@@ -146,10 +146,10 @@ ENCODINGS = (
         treated="def-mamba-3",
         lab="states",
         variants=(
-            variant(rate="rational", module={"rotary_dim": 2}),
+            variant(rate="rational", heads=3, module={"rotary_dim": 2}),
             variant(
                 rate="softplus",
-                heads=3,
+                heads=4,
                 module={"rotary_dim": 4},
                 parameters="3*h*(h*d+1)+2*h*d+2*h*d+h",
             ),
