@@ -549,7 +549,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L) for the indices and the start; then the cost of encoding them",
         relative="no; digits of equal significance share a position, with any start",
-        bounded="positions stay at max_position or below, as in training",
+        bounded="positions stay at the largest one of training or below",
         sizes=(),
         unit=1,
     ),
