@@ -51,7 +51,7 @@ def drawn(rule: str, length: int) -> Writes:
     q, k, v = torch.randn(3, 1, HEADS, length, D)
     shape = (1, HEADS, length, D) if gates == "feature" else (1, HEADS, length)
     log_decay, beta = -0.1 * torch.rand(shape), torch.rand(1, HEADS, length)
-    segments = torch.zeros(1, length, dtype=torch.int64)
+    segments = torch.zeros(1, 0, dtype=torch.int64)  # one text
     q, k = normalize(q, dim=-1) * D**-0.5, normalize(k, dim=-1)
     return Writes(q, k, v, log_decay, beta, segments, delta)
 

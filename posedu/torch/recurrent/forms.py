@@ -26,7 +26,8 @@ class Writes(NamedTuple):
     ``log_decay`` is log α of each token, or of each token and feature of k; with
     ``delta`` the delta rule corrects what the state has for a key. In ``segments``,
     which never fall along the tokens, a token whose number differs from that of the
-    token before begins with an empty state.
+    token before begins with an empty state. Without
+    numbers, [batch, 0], all are of one.
     """
 
     q: Float[Tensor, "batch heads tokens d"]
@@ -34,7 +35,7 @@ class Writes(NamedTuple):
     v: Float[Tensor, "batch heads tokens d_v"]
     log_decay: Float[Tensor, "batch heads tokens *features"]
     beta: Float[Tensor, "batch heads tokens"]
-    segments: Int[Tensor, "batch tokens"]
+    segments: Int[Tensor, "batch _"]
     delta: bool
 
 
@@ -85,11 +86,8 @@ def _within(q: Tensor, k: Tensor, sums: Tensor, segments: Tensor) -> Tensor:
 
 
 def _is_one(segments: Int[Tensor, "*rows tokens"]) -> bool:
-    """Return whether the tokens of each row are of one segment.
-
-    Segments never fall, so that the first and the last number say it.
-    """
-    return not segments.numel() or bool((segments[..., 0] == segments[..., -1]).all())
+    """Return whether no segments are given, so that all tokens are of one."""
+    return segments.shape[-1] == 0
 
 
 def solve_written(
@@ -182,13 +180,14 @@ def by_chunks(
     q, k, v, log_decay, beta = (_in_chunks(t, chunk) for t in writes[:5])
     sums = log_decay.to(torch.float64).cumsum(3)
     total = sums[..., -1:, :] if sums.ndim == q.ndim else sums[..., -1:]
-    segments = _padded_with_last(writes.segments, padding)
-    segments = segments[:, None].unflatten(2, (-1, chunk))
-    before = torch.cat((segments[:, :, :1, :1], segments[:, :, :-1, -1:]), 2)
+    segments = writes.segments[:, None]
     # Rows that read the carried state, rows that are in the next one, and whether the
     # carried state is in it.
     reads = stays = carries = None
-    if not _is_one(writes.segments):
+    if not _is_one(segments):
+        segments = _padded_with_last(writes.segments, padding)
+        segments = segments[:, None].unflatten(2, (-1, chunk))
+        before = torch.cat((segments[:, :, :1, :1], segments[:, :, :-1, -1:]), 2)
         reads = (segments == before)[..., None]
         stays = (segments == segments[..., -1:])[..., None]
         carries = (before == segments[..., -1:])[..., None]

@@ -177,9 +177,7 @@ class Recurrence(Encoding):
         q, k, v, log_decay, beta = (t.to(dtype) for t in (q, k, v, log_decay, beta))
         segments = tokens.segments
         if segments is None:
-            segments = tokens.key_positions.new_zeros(
-                len(q), tokens.keys, dtype=torch.int64
-            )
+            segments = tokens.key_positions.new_zeros(len(q), 0, dtype=torch.int64)
         if tokens.padding is not None:
             hidden = tokens.padding[:, None]
             beta = beta.masked_fill(hidden, 0.0)
