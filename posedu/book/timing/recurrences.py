@@ -38,7 +38,7 @@ RULES: Mapping[str, tuple[str, bool]] = {
     "gate and delta rule": ("head", True),
     "gates of features and delta rule": ("feature", True),
 }
-"""What of the state decays, and whether a token corrects it."""
+"""Gates of the state, and whether a token corrects it, by name."""
 
 
 def drawn(rule: str, length: int) -> Writes:
