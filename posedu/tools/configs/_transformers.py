@@ -225,7 +225,8 @@ def _unrotated(parts: Mapping[str, Config], families: Mapping[str, Family]) -> R
         )
     whole, family = parts[""], families[""]
     is_measured = family.no_rotation or family.unrotated or is_known(types[""])
-    is_text = not is_measured and types[""] not in model_types() and TEXT in parts
+    is_named = str(types[""]) in model_types()
+    is_text = not (is_measured or is_named) and TEXT in parts
     if is_text:
         text_family = families[TEXT]
         is_measured = text_family.unrotated or is_known(types[TEXT])

@@ -38,8 +38,8 @@ def golden_directions(
     g = 2.0
     for _ in range(64):  # The distance from the root falls to less than a third.
         g = (1 + g) ** (1 / (axes + 1))
-    steps = torch.tensor([g**-a for a in range(1, axes + 1)], dtype=torch.float64)
-    cloud = torch.special.ndtri(torch.outer(i, steps.to(i.device)).frac())
+    steps = g ** -torch.arange(1, axes + 1, dtype=torch.float64, device=device)
+    cloud = torch.special.ndtri(torch.outer(i, steps).frac())
     return torch.nn.functional.normalize(cloud, dim=-1, eps=0.0)
 
 
@@ -58,11 +58,22 @@ def golden_gate_frequencies(
     Equation ``def-golden-gate``. See
     :func:`posedu.numpy.rotary.golden_gate_frequencies`, which explains the arguments.
     """
-    pairs = require_dimension("d", d) // 2
     require_order("slowest", slowest, "fastest", fastest)
-    heads = require_optional_heads(heads)
+    pairs, heads = require_dimension("d", d) // 2, require_optional_heads(heads)
+    return _frequencies(pairs, recipe, slowest, fastest, axes, heads, device)
+
+
+def _frequencies(
+    pairs: int,
+    recipe: GoldenRecipe,
+    slowest: float,
+    fastest: float,
+    axes: int,
+    heads: int | None,
+    device: Device,
+) -> Float[Tensor, "*heads pairs axes"]:
     t = torch.arange(pairs, dtype=torch.float64, device=device) / max(pairs - 1, 1)
-    length = float(slowest) ** (1 - t) * float(fastest) ** t
+    length = slowest ** (1 - t) * fastest**t
     u = golden_directions(pairs * (heads or 1), recipe=recipe, axes=axes, device=device)
     own = u if heads is None else u.unflatten(0, (heads, pairs))
     return own * length[:, None]
@@ -120,15 +131,15 @@ class GoldenGateRoPE(PairRotation):
         self.position_shape = (self.axes,)
         self.recipe = require_recipe(recipe, self.axes)
         self.layout = require_choice("layout", layout, Layout)
+        require_order("slowest", slowest, "fastest", fastest)
         self.slowest, self.fastest = slowest, fastest
-        self._vectors = golden_gate_frequencies(
-            d, recipe=recipe, slowest=slowest, fastest=fastest, axes=axes, heads=heads
-        ).tolist()
 
     def _table(
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
-        f = torch.tensor(self._vectors, dtype=torch.float64, device=device)
+        recipe, low, high = self.recipe, self.slowest, self.fastest
+        sizes = self.axes, self.heads
+        f = _frequencies(self.d // 2, recipe, low, high, *sizes, device)
         angle = in_float64(positions, device) @ f.mT
         return cos_sin(require_exact_angles("angles", angle), dtype)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from posedu.command import main as command
@@ -1337,6 +1337,7 @@ PLAIN = {
     st.dictionaries(st.sampled_from(NAMES), JUNK, max_size=3),
     st.dictionaries(st.sampled_from(INNER), JUNK, max_size=3),
 )
+@example("afmoe.AfmoeRotaryEmbedding", {"model_type": [], "rope_parameters": None}, {})
 def test_whatever_it_is_it_is_read_or_refused(name, top, inner):
     """Real configurations with junk give finite frequencies or ConfigError."""
     config = {**CASES[name]["config"], **top}

@@ -207,13 +207,17 @@ def from_page(path, cells, package=None):
     """Return a chapter's page as a notebook that carries posedu and the page's source.
 
     ``path`` is the page's file, ``cells`` are its cells; ``package`` is as in
-    :func:`self_contained`. Both posedu and the page (with
-    the data files that it reads) are in the notebook's first two cells, as text.
+    :func:`self_contained`. Both posedu and the page (without its code, and with the
+    data files that it reads) are in the notebook's first two cells, as text.
     Directives become their titles and contents, since Jupyter does not know them.
     """
     name = path.relative_to(ROOT)
-    files = [path, *(Path(os.path.normpath(path.parent / f)) for f in _data(cells))]
-    page = carried.packed({str(f.relative_to(ROOT)): f.read_bytes() for f in files})
+    prose = (cell.source for cell in cells if cell.cell_type == "markdown")
+    files = {str(name): "\n\n".join(prose)}
+    for data in _data(cells):
+        file = Path(os.path.normpath(path.parent / data))
+        files[str(file.relative_to(ROOT))] = file.read_bytes()
+    page = carried.packed(files)
     own = new_code_cell(PAGE.format(page=page, folder=name.parent.as_posix()))
     own.metadata.tags = ["hide-input"]
     notebook = nbformat.v4.new_notebook(metadata=KERNEL)
