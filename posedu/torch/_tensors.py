@@ -12,6 +12,7 @@ from torch._C import _functorch
 from torch.types import Device
 
 from posedu._arguments import LARGEST_ANGLE
+from posedu.torch._cut import current_cut
 
 Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence[object]
 
@@ -223,10 +224,13 @@ def as_positions(
                 f"{reader} needs positions [{tokens}, {last}] or "
                 f"[{batch}, {tokens}, {last}], got none"
             )
-        stop = start + like.shape[-2]
+        cut, stop = current_cut(), start + like.shape[-2]
         if not torch.compiler.is_compiling():
             _require_exact_range(range(start, stop))
-        positions = torch.arange(start, stop, device=like.device)
+        if cut is None:
+            positions = torch.arange(start, stop, device=like.device)
+        else:
+            positions = cut.places(like.shape[-2], like.device)
     else:
         positions = from_list(positions, like.device)
         require_positions(positions, like)

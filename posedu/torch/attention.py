@@ -20,6 +20,7 @@ from posedu._arguments import (
 )
 from posedu.torch import routes
 from posedu.torch._autograd import lowered, without_autocast
+from posedu.torch._cut import current_cut
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -53,12 +54,15 @@ class Steps(NamedTuple):
 
     Hooks are methods by which an encoding acts on attention. ``out`` is the output of
     all heads, before the output projection. ``weights`` is ``None`` unless the route
-    (code path that computes attention) is ``"eager"``.
+    (code path that computes attention) is ``"eager"``. Of a text that is cut over ranks
+    (:func:`posedu.torch.parallel.context_parallel`), ``parts`` has the outcome of each
+    of this rank's chunks, and ``weights`` is ``None``.
     """
 
     out: Float[Tensor, "batch heads queries d_v"]
     tokens: Tokens
     weights: Float[Tensor, "batch heads queries columns"] | None
+    parts: "tuple[Steps, ...]" = ()
 
 
 def attend(
@@ -201,19 +205,13 @@ def _steps(
                 nn.functional.rms_norm(t, t.shape[-1:], eps=norm_eps) for t in (q, k)
             )
         v = encoding.values(v, positions)
-        key_positions, extended = positions, None
-        if cache is not None:
-            extended = cache.appended(k, v, positions, memory, encoding)
-            extended.consecutive = consecutive
-            (k, v, key_positions), memory = extended.entries, extended.memory
-            window, padding = extended.hide(window, padding)
         tokens = Tokens(
             q=q,
             grouped_k=k,
             grouped_v=v,
             d=d,
             query_positions=positions,
-            key_positions=key_positions,
+            key_positions=positions,
             causal=causal,
             x=x,
             memory=memory,
@@ -223,26 +221,52 @@ def _steps(
             consecutive=consecutive,
             shared=shared,
         )
-        if encoding.uses("transport"):
-            q, k = encoding.transport(tokens)
-            v = per_head(tokens.grouped_v, k)
-            tokens = replace(tokens, q=q, grouped_k=k, grouped_v=v)
-        weights = None
-        if isinstance(extended, StateCache):
-            out, states = tokens.v, cast(Mapping[str, Tensor], extended.states)
-            if tokens.keys:
-                out, states = encoding.carry(tokens, states)
-            extended.settled(states)
-        elif route == "eager":
-            out, weights = routes.eager(encoding, tokens)
-        else:
-            out = routes.BY_NAME[route](encoding, tokens)
+        cut = current_cut()
+        if cut is not None:
+            steps = cut.attend(encoding, tokens, route)
+            return steps._replace(out=encoding.output(steps.out, positions))
+        extended = None
+        if cache is not None:
+            extended = cache.appended(k, v, positions, memory, encoding)
+            extended.consecutive = consecutive
+            (k, v, key_positions), memory = extended.entries, extended.memory
+            window, padding = extended.hide(window, padding)
+            tokens = replace(
+                tokens,
+                grouped_k=k,
+                grouped_v=v,
+                key_positions=key_positions,
+                memory=memory,
+                window=window,
+                padding=padding,
+            )
+        out, tokens, weights = attended(encoding, tokens, route, extended)[:3]
         out = encoding.output(out, positions)
         if extended is not None and encoding.accumulated:
             extended.memory = {**memory, **encoding.accumulate(tokens)}
     if cache is not None and extended is not None:
         cache.copy_from(extended)
     return Steps(out, tokens, weights)
+
+
+def attended(
+    encoding: Encoding, tokens: Tokens, route: Route, cache: KVCache | None = None
+) -> Steps:
+    """Return the output of all heads; put the states of a recurrence into ``cache``."""
+    if encoding.uses("transport"):
+        q, k = encoding.transport(tokens)
+        v = per_head(tokens.grouped_v, k)
+        tokens = replace(tokens, q=q, grouped_k=k, grouped_v=v)
+    if isinstance(cache, StateCache):
+        out, states = tokens.v, cast(Mapping[str, Tensor], cache.states)
+        if tokens.keys:
+            out, states = encoding.carry(tokens, states)
+        cache.settled(states)
+        return Steps(out, tokens, None)
+    if route == "eager":
+        out, weights = routes.eager(encoding, tokens)
+        return Steps(out, tokens, weights)
+    return Steps(routes.BY_NAME[route](encoding, tokens), tokens, None)
 
 
 def _located(
@@ -463,7 +487,11 @@ class Attention(nn.Module):
         if each position is known to be the previous one plus 1; ``shared`` holds tables
         that the layers of a model share in one forward pass.
         """
-        q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
+        cut, memory = current_cut(), None
+        if cut is None:
+            q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
+        else:
+            q, k, v = cut.projected(self, x, key_padding_mask, segments, shared)
         steps = _steps(
             (q, k, v),
             self.encoding,
@@ -611,6 +639,8 @@ def require_masks(
 ) -> None:
     if not isinstance(cache, KVCache | None):
         raise TypeError(f"cache must be a KVCache, got {type(cache).__name__}")
+    if cache is not None and current_cut() is not None:
+        raise ValueError("a text that is cut over ranks takes no cache, got one")
     if window is not None:
         require_dimension("window", window, 1)
     batch, tokens = like.shape[0], like.shape[-2]

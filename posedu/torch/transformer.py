@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, cast
 
+import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
+from posedu.torch._cut import current_cut
 from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.attention import Attention, QKNorm, require_masks
 from posedu.torch.cache import KVCache
@@ -90,9 +92,15 @@ class Block(nn.Module):
             )
         x = x + attention_output
         mlp_output = self.MLP(x)
-        if encoding.uses("update") and steps.weights is not None:
+        parts = [p for p in steps.parts or (steps,) if p.weights is not None]
+        if encoding.uses("update") and parts:
+            of_parts = mlp_output.tensor_split(len(parts), 1)
+            updated = [
+                encoding.update(cast(Tensor, part.weights), part.tokens, own)
+                for part, own in zip(parts, of_parts, strict=True)
+            ]
             positions = as_positions(
-                encoding.update(steps.weights, steps.tokens, mlp_output),
+                torch.cat(updated, 1),
                 encoding.position_shape,
                 x,
                 start=0,
@@ -299,9 +307,17 @@ class Transformer(nn.Module):
             positions, self.position_shape, x, start=start, reader=reader
         )
         if self.input.uses("locate"):
-            located, shape = self.input.locate(positions, x), self.input.position_shape
+            located, shape = self._located(positions, x), self.input.position_shape
             positions = as_positions(located, shape, x, start=0, reader=reader)
         return self.input.embed(x, positions), positions
+
+    def _located(self, positions: Tensor, x: Tensor) -> Tensor:
+        """Return the positions that ``input`` makes, of a cut text from all tokens."""
+        cut = current_cut()
+        if cut is None:
+            return self.input.locate(positions, x)
+        of_text = self.input.locate(cut.whole(positions, 1), cut.whole(x, 1))
+        return cut.own(cut.agreed(of_text), 1)
 
     def require_positions(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions | None

@@ -1,0 +1,417 @@
+"""A text that is cut over ranks: which tokens each has, and how they meet the others.
+
+Under :func:`context_parallel` layers and models run on a rank's own tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.nn import functional
+from torch.types import Device
+
+from posedu._arguments import require_choice
+from posedu.torch._cut import in_force
+from posedu.torch.attention import Attention, Steps, attended
+from posedu.torch.cache import KVCache
+from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.parallel.chunks import Chunks, Order
+from posedu.torch.parallel.gather import gathered
+from posedu.torch.parallel.ranks import Processes, Ranks
+from posedu.torch.parallel.ring import Ring, RingAttention, require_ring
+from posedu.torch.parallel.states import carried
+from posedu.torch.routes import Route
+from posedu.torch.shared import Shared
+
+Form = Literal["all-gather", "ring"]
+FORMS: tuple[Form, ...] = get_args(Form)
+
+
+class TextCut:
+    """A text in equal chunks, of which each rank has one or two.
+
+    Parameters
+    ----------
+    ranks
+        The ranks that share the text.
+    order
+        Which chunks a rank has: see :class:`Chunks`.
+    form
+        How keys reach queries: see :func:`context_parallel`.
+
+    Raises
+    ------
+    ValueError
+        An unknown ``order`` or ``form``.
+    """
+
+    def __init__(self, ranks: Ranks, *, order: Order, form: Form):
+        self.ranks = ranks
+        order = require_choice("order", order, Order)
+        self.chunks = Chunks(order, ranks.size, ranks.rank)
+        self.form = require_choice("form", form, Form)
+
+    def places(self, tokens: int, device: Device = None) -> Int[Tensor, "{tokens}"]:
+        """Return the indices in the whole text of this rank's ``tokens``."""
+        size = self._size(tokens)
+        within = torch.arange(size, device=device)
+        return torch.cat([number * size + within for number in self.chunks.held])
+
+    def own(self, t: Shaped[Tensor, "..."], axis: int) -> Shaped[Tensor, "..."]:
+        """Return this rank's tokens of a tensor of all tokens along an axis.
+
+        Raises
+        ------
+        ValueError
+            Tokens that do not divide into chunks of one size.
+        """
+        if t.shape[axis] % self.chunks.count:
+            raise ValueError(
+                f"a text in {self.chunks.count} chunks must have a multiple of "
+                f"{self.chunks.count} tokens, got {t.shape[axis]}: pad it"
+            )
+        return self.chunks.separated(t, axis)[self.ranks.rank]
+
+    def whole(self, t: Shaped[Tensor, "..."], axis: int) -> Shaped[Tensor, "..."]:
+        """Return the tensor of all tokens along an axis, of this rank's ``t``.
+
+        Gradients flow back to the rank that has the token. All ranks must call this.
+
+        Raises
+        ------
+        ValueError
+            Ranks that differ in the shape or dtype of ``t``, or in the order.
+        """
+        return gathered(self.ranks, self.chunks, (t,), (axis,), "a tensor")[0]
+
+    def agreed(self, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """Return the tensor ``t`` of the first rank, without gradient."""
+        return self.ranks.gather(t)[0]
+
+    def projected(
+        self,
+        layer: Attention,
+        x: Float[Tensor, "batch tokens d_model"],
+        padding: Bool[Tensor, "batch tokens"] | None,
+        segments: Int[Tensor, "batch tokens"] | None,
+        shared: Shared,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a layer's queries, keys and values of this rank's tokens.
+
+        A layer that mixes neighboring tokens gets those before each chunk.
+        """
+        size = self._size(x.shape[1])
+        masks = [self._whole_once(t, shared) for t in (padding, segments)]
+        earlier: dict[str, tuple[Tensor, ...]] = {}
+        projected = []
+        for number, part in zip(self.chunks.held, self._split(x, 1), strict=True):
+            of_padding, of_segments = (
+                None if t is None else t[:, : (number + 1) * size] for t in masks
+            )
+            before = _Before(self.ranks, number, earlier)
+            given = layer.project(part, of_padding, of_segments, before)
+            projected.append(given[:3])
+        q, k, v = (torch.cat(parts, 2) for parts in zip(*projected, strict=True))
+        return q, k, v
+
+    def attend(self, encoding: Encoding, tokens: Tokens, route: Route) -> Steps:
+        """Return the output of this rank's queries over the keys of the whole text.
+
+        ``tokens`` are this rank's queries, keys and values, and ``route`` is the code
+        path where keys are gathered.
+        """
+        if self.form == "ring":
+            return Steps(self._by_ring(encoding, tokens), tokens, None)
+        names = [name for name in tokens.memory if name not in encoding.accumulated]
+        k, v, *memory = gathered(
+            self.ranks,
+            self.chunks,
+            (tokens.grouped_k, tokens.grouped_v, *(tokens.memory[n] for n in names)),
+            (2, 2, *(1 for _ in names)),
+            f"keys of {type(encoding).__name__}",
+        )
+        pieces = self._pieces(tokens, k, v, dict(zip(names, memory, strict=True)))
+        if encoding.accumulated:
+            pieces = self._accumulated(encoding, pieces)
+        parts = tuple(attended(encoding, piece, route) for piece in pieces)
+        return Steps(torch.cat([part.out for part in parts], 2), tokens, None, parts)
+
+    def _by_ring(self, encoding: Encoding, tokens: Tokens) -> Tensor:
+        if encoding.uses("carry"):
+            return self._by_states(encoding, tokens)
+        require_ring(encoding)
+        shared = tokens.shared
+        padding, segments = (
+            self._whole_once(t, shared) for t in (tokens.padding, tokens.segments)
+        )
+        terms: list[Tensor] = []
+        if encoding.uses("fold") and not encoding.uses("bias"):
+            terms = self._terms(encoding, tokens)
+        folds = bool(terms)
+        if tokens.x is not None and encoding.needs_x and not folds:
+            terms = [*self._split(tokens.x, 1)]
+        ring = Ring(
+            self.ranks,
+            self.chunks,
+            encoding,
+            tokens,
+            positions=self._whole_once(tokens.key_positions, shared),
+            padding=padding,
+            segments=segments,
+            folds=folds,
+        )
+        parameters = [p for p in encoding.parameters() if p.requires_grad]
+        given = tokens.q, tokens.grouped_k, tokens.grouped_v
+        return RingAttention.apply(ring, len(terms), *given, *terms, *parameters)
+
+    def _by_states(self, encoding: Encoding, tokens: Tokens) -> Tensor:
+        """Return the output of a recurrence, whose states go from chunk to chunk."""
+        if tokens.window is not None or tokens.segments is not None:
+            given = "a window" if tokens.segments is None else "segments"
+            raise ValueError(
+                f"the states of {type(encoding).__name__} cannot be passed on under "
+                f"{given}: give form='all-gather'"
+            )
+        pieces = [
+            replace(
+                tokens,
+                q=q,
+                grouped_k=k,
+                grouped_v=v,
+                query_positions=positions,
+                key_positions=positions,
+                x=None if tokens.x is None else self._split(tokens.x, 1)[i],
+                padding=(
+                    None
+                    if tokens.padding is None
+                    else self._split(tokens.padding, 1)[i]
+                ),
+                memory={n: self._split(t, 1)[i] for n, t in tokens.memory.items()},
+            )
+            for i, (q, k, v, positions) in enumerate(
+                zip(
+                    *(
+                        self._split(t, 2)
+                        for t in (tokens.q, tokens.grouped_k, tokens.grouped_v)
+                    ),
+                    self._split(tokens.query_positions, 1),
+                    strict=True,
+                )
+            )
+        ]
+        return carried(self.ranks, self.chunks, encoding, pieces)
+
+    def _terms(self, encoding: Encoding, tokens: Tokens) -> list[Tensor]:
+        """Return the query terms and the key terms of the bias of each chunk.
+
+        They need what each token remembers, and neither keys nor values.
+        """
+        memory = {
+            name: gathered(self.ranks, self.chunks, (t,), (1,), name)[0]
+            for name, t in tokens.memory.items()
+        }
+        count = self.chunks.count * self._size(tokens.q.shape[2])
+        k, v = (
+            t.new_zeros(()).expand(*t.shape[:2], count, t.shape[3])
+            for t in (tokens.grouped_k, tokens.grouped_v)
+        )
+        terms: list[Tensor] = []
+        for piece in self._pieces(tokens, k, v, memory):
+            summands = encoding.fold(piece)
+            if summands is None:
+                return []
+            of_query, of_key = summands
+            terms += of_query, functional.pad(of_key, (0, count - of_key.shape[-1]))
+        return terms
+
+    def _pieces(
+        self, tokens: Tokens, k: Tensor, v: Tensor, memory: dict[str, Tensor]
+    ) -> list[Tokens]:
+        """Return the queries of each of this rank's chunks, with the keys they may see.
+
+        ``tokens`` are this rank's, ``k``, ``v`` and ``memory`` those of the whole text.
+        """
+        shared, size = tokens.shared, self._size(tokens.q.shape[2])
+        of_text = [
+            self._whole_once(t, shared)
+            for t in (tokens.key_positions, tokens.padding, tokens.segments)
+        ]
+        positions = shared.once(
+            lambda: self._split(tokens.query_positions, 1),
+            *("chunks", tokens.query_positions),
+        )
+        x = [None] if tokens.x is None else self._split(tokens.x, 1)
+        q = self._split(tokens.q, 2)
+
+        def seen(t: Any, axis: int, number: int) -> Any:
+            """Return the tokens that a chunk may see, its own last."""
+            if t is None:
+                return None
+            stop = (number + 1) * size
+            return t.narrow(axis, 0, stop) if tokens.causal else t.roll(-stop, axis)
+
+        pieces = []
+        for i, number in enumerate(self.chunks.held):
+            key_positions, padding, segments = (seen(t, 1, number) for t in of_text)
+            pieces.append(
+                replace(
+                    tokens,
+                    q=q[i],
+                    grouped_k=seen(k, 2, number),
+                    grouped_v=seen(v, 2, number),
+                    query_positions=positions[i],
+                    key_positions=key_positions,
+                    x=x[i % len(x)],
+                    memory={name: seen(t, 1, number) for name, t in memory.items()},
+                    padding=padding,
+                    segments=segments,
+                    consecutive=tokens.consecutive and tokens.causal,
+                )
+            )
+        return pieces
+
+    def _accumulated(self, encoding: Encoding, pieces: list[Tokens]) -> list[Tokens]:
+        """Return the pieces with the state that the queries before them add to keys."""
+        count = self.chunks.count * pieces[0].q.shape[2]
+        added = []
+        for piece in pieces:
+            wide = torch.promote_types(piece.q.dtype, torch.float32)
+            none = piece.q.new_zeros(len(piece.q), piece.keys, dtype=wide)
+            memory = {**piece.memory, **dict.fromkeys(encoding.accumulated, none)}
+            added.append(encoding.accumulate(replace(piece, memory=memory)))
+        before = {}
+        for name in encoding.accumulated:
+            parts = [
+                functional.pad(of_piece[name], (0, count - of_piece[name].shape[1]))
+                for of_piece in added
+            ]
+            of_chunks = self.whole(torch.stack(parts, 1), 1)
+            before[name] = of_chunks.cumsum(1) - of_chunks
+        return [
+            replace(
+                piece,
+                memory={
+                    **piece.memory,
+                    **{n: t[:, number, : piece.keys] for n, t in before.items()},
+                },
+            )
+            for number, piece in zip(self.chunks.held, pieces, strict=True)
+        ]
+
+    def _size(self, tokens: int) -> int:
+        """Return the tokens of a chunk, of this rank's ``tokens``."""
+        held = len(self.chunks.held)
+        if tokens % held:
+            raise ValueError(f"a rank has {held} equal chunks, got {tokens} tokens")
+        return tokens // held
+
+    def _split(self, t: Tensor, axis: int) -> tuple[Tensor, ...]:
+        return t.tensor_split(len(self.chunks.held), axis)
+
+    def _whole_once(self, t: Tensor | None, shared: Shared) -> Any:
+        """Return the tensor of all tokens, gathered once for all layers of a model."""
+        if t is None:
+            return None
+        return shared.once(lambda: self.whole(t, 1), "whole", t)
+
+
+class _Before(KVCache):
+    """The tokens before a chunk, for a layer that mixes neighboring tokens.
+
+    ``earlier`` has the tokens of the chunks of the first turn, by name: empty in that
+    turn, which fills it, and read in the second one.
+    """
+
+    def __init__(
+        self, ranks: Ranks, number: int, earlier: dict[str, tuple[Tensor, ...]]
+    ):
+        super().__init__()
+        self._ranks, self._number, self._earlier = ranks, number, earlier
+
+    def extended(
+        self,
+        name: str,
+        new: Shaped[Tensor, "batch tokens *features"],
+        newest: int | None = None,
+    ) -> Shaped[Tensor, "batch keys *features"]:
+        """Return this chunk's tokens after those before it, or their ``newest``."""
+        kept = new if newest is None else new[:, max(0, new.shape[1] - newest) :]
+        earlier, ranks = self._earlier.get(name, ()), self._ranks
+        turn = Chunks("backward" if earlier else "contiguous", ranks.size, ranks.rank)
+        (of_turn,) = gathered(ranks, turn, (kept,), (1,), name)
+        every = (*earlier, *of_turn.tensor_split(ranks.size, 1))
+        self._earlier[name] = every
+        none = of_turn[:, :0]  # so that every rank's gradient asks what was gathered
+        before = torch.cat((none, *every[: self._number]), 1)
+        if newest is not None:
+            before = before[:, max(0, before.shape[1] - newest) :]
+        return torch.cat((before, new), 1)
+
+
+@contextmanager
+def context_parallel(
+    group: dist.ProcessGroup | DeviceMesh | Ranks | None = None,
+    *,
+    order: Order = "zigzag",
+    form: Form = "all-gather",
+) -> Iterator[TextCut]:
+    """Cut texts over ranks: layers and models called inside take a rank's own tokens.
+
+    Attention, models and encodings run as they are, forward and backward; positions
+    that are not given are those in the whole text. All ranks must call the same layers
+    in the same order, with equal parameters. The gradients that a rank gets are those
+    of the sum of all ranks' losses, for its tokens; those of parameters are its share
+    (:func:`sum_gradients`).
+
+    Parameters
+    ----------
+    group
+        A process group, a device mesh of one axis, or :class:`Ranks`. Default: all
+        processes.
+    order
+        Which chunks a rank has: see :class:`Chunks`. Default ``"zigzag"``.
+    form
+        ``"all-gather"`` (default): keys, values and what an encoding remembers of each
+        token are gathered on every rank, and a rank's queries meet those up to their
+        own chunk's end; every encoding can be served. ``"ring"``: keys and values
+        travel from rank to rank, and outputs are merged (``eq-merge``); memory is that
+        of a rank's tokens, and an encoding may change queries, keys and values and add
+        a bias.
+
+    Yields
+    ------
+    TextCut
+        The cut, whose methods ``own`` and ``whole`` cut tensors and join them.
+
+    Raises
+    ------
+    ValueError
+        An unknown ``order`` or ``form``; inside, an encoding that a ring cannot serve,
+        caches, and ranks that are about to exchange different shapes or dtypes.
+    RuntimeError
+        No process group.
+    """
+    if isinstance(group, DeviceMesh):
+        group = group.get_group()
+    ranks = group if isinstance(group, Ranks) else Processes(group)
+    cut = TextCut(ranks, order=order, form=form)
+    with in_force(cut):
+        yield cut
+
+
+def sum_gradients(module: nn.Module, ranks: Ranks) -> None:
+    """Add up the gradients of a module's parameters over the ranks, on all of them.
+
+    A parameter without a gradient on this rank must have none on all others.
+    """
+    for parameter in module.parameters():
+        if parameter.grad is not None:
+            parameter.grad = torch.stack(ranks.gather(parameter.grad)).sum(0)

@@ -1,0 +1,226 @@
+"""Ranks, the processes that share a text, and what they exchange."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty, Queue
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Shaped
+from torch import Tensor
+
+from posedu._arguments import require_dimension
+
+Result = TypeVar("Result")
+
+
+class Ranks(ABC):
+    """The ranks that share a text; ``rank`` is this one's number, of ``size``.
+
+    ``sent`` counts the bytes that this rank has sent to others.
+    """
+
+    rank: int
+    size: int
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def gather(self, t: Shaped[Tensor, "*shape"]) -> list[Shaped[Tensor, "*shape"]]:
+        """Return the tensors ``t`` of all ranks, which are of one shape and dtype."""
+        self.sent += (self.size - 1) * t.numel() * t.element_size()
+        return self._gather(t.detach().contiguous())
+
+    def reduce(
+        self, parts: Sequence[Shaped[Tensor, "*shape"]]
+    ) -> Shaped[Tensor, "*shape"]:
+        """Return the sum over all ranks of their tensors for this rank.
+
+        ``parts`` has a tensor for each rank; all are of one shape and dtype.
+        """
+        own = parts[self.rank]
+        self.sent += (self.size - 1) * own.numel() * own.element_size()
+        return self._reduce([part.contiguous() for part in parts])
+
+    def shift(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Send tensors to the next rank; return those that the rank before has sent.
+
+        The last rank sends to the first. All ranks send equal shapes and dtypes. What
+        was sent must not be changed any more.
+        """
+        if self.size == 1:
+            return tuple(tensors)
+        self.sent += sum(t.numel() * t.element_size() for t in tensors)
+        return self._shift([t.detach().contiguous() for t in tensors])
+
+    def send(self, tensors: Mapping[str, Tensor], target: int) -> None:
+        """Send tensors by name, of any shapes and dtypes, to the rank ``target``."""
+        self.sent += sum(t.numel() * t.element_size() for t in tensors.values())
+        self._send({n: t.detach().contiguous() for n, t in tensors.items()}, target)
+
+    @abstractmethod
+    def receive(self, source: int, device: torch.device) -> dict[str, Tensor]:
+        """Return the tensors that the rank ``source`` sends, on a device."""
+
+    @abstractmethod
+    def _send(self, tensors: dict[str, Tensor], target: int) -> None: ...
+
+    @abstractmethod
+    def _gather(self, t: Tensor) -> list[Tensor]: ...
+
+    @abstractmethod
+    def _reduce(self, parts: list[Tensor]) -> Tensor: ...
+
+    @abstractmethod
+    def _shift(self, tensors: list[Tensor]) -> tuple[Tensor, ...]: ...
+
+
+class Processes(Ranks):
+    """The ranks of a process group of ``torch.distributed``: one process each.
+
+    ``group`` is the group; default all processes.
+
+    Raises
+    ------
+    RuntimeError
+        ``torch.distributed`` is not initialized.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None):
+        super().__init__()
+        if not (dist.is_available() and dist.is_initialized()):
+            raise RuntimeError(
+                "torch.distributed is not initialized: call "
+                "torch.distributed.init_process_group first, or start with torchrun"
+            )
+        self.group = group
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+
+    def _gather(self, t: Tensor) -> list[Tensor]:
+        parts = [torch.empty_like(t) for _ in range(self.size)]
+        dist.all_gather(parts, t, group=self.group)
+        return parts
+
+    def _reduce(self, parts: list[Tensor]) -> Tensor:
+        out = torch.empty_like(parts[self.rank])
+        dist.reduce_scatter(out, parts, group=self.group)
+        return out
+
+    def _shift(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
+        received = tuple(torch.empty_like(t) for t in tensors)
+        after, before = ((self.rank + by) % self.size for by in (1, -1))
+        operations = [
+            *(
+                dist.P2POp(dist.isend, t, group=self.group, group_peer=after)
+                for t in tensors
+            ),
+            *(
+                dist.P2POp(dist.irecv, t, group=self.group, group_peer=before)
+                for t in received
+            ),
+        ]
+        for request in dist.batch_isend_irecv(operations):
+            request.wait()
+        return received
+
+    def _send(self, tensors: dict[str, Tensor], target: int) -> None:
+        kinds = {name: (tuple(t.shape), t.dtype) for name, t in tensors.items()}
+        dist.send_object_list([kinds], group=self.group, group_dst=target)
+        for t in tensors.values():
+            dist.send(t, group=self.group, group_dst=target)
+
+    def receive(self, source: int, device: torch.device) -> dict[str, Tensor]:
+        """Return the tensors that the rank ``source`` sends, on a device."""
+        said: list[Any] = [None]
+        dist.recv_object_list(said, group=self.group, group_src=source)
+        received = {
+            name: torch.empty(shape, dtype=dtype, device=device)
+            for name, (shape, dtype) in said[0].items()
+        }
+        for t in received.values():
+            dist.recv(t, group=self.group, group_src=source)
+        return received
+
+
+class _Board:
+    """Where the threads of simulated ranks lay what others are to read."""
+
+    def __init__(self, size: int):
+        self.places: list[Any] = [None] * size
+        self.barrier = threading.Barrier(size)
+        self.mail: defaultdict[tuple[int, int], Queue[Any]] = defaultdict(Queue)
+
+    def exchanged(self, rank: int, given: Any) -> list[Any]:
+        """Return what all ranks gave; wait until all have given and have read."""
+        self.places[rank] = given
+        self.barrier.wait()
+        taken = list(self.places)
+        self.barrier.wait()
+        return taken
+
+
+class Threads(Ranks):
+    """Simulated ranks: a thread each, in one process. See :func:`simulated`."""
+
+    def __init__(self, rank: int, board: _Board):
+        super().__init__()
+        self.rank, self.size, self._board = rank, len(board.places), board
+
+    def _gather(self, t: Tensor) -> list[Tensor]:
+        return self._board.exchanged(self.rank, t)
+
+    def _reduce(self, parts: list[Tensor]) -> Tensor:
+        return sum(
+            given[self.rank] for given in self._board.exchanged(self.rank, parts)
+        )
+
+    def _shift(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(self._board.exchanged(self.rank, tensors)[self.rank - 1])
+
+    def _send(self, tensors: dict[str, Tensor], target: int) -> None:
+        self._board.mail[self.rank, target].put(tensors)
+
+    def receive(self, source: int, device: torch.device) -> dict[str, Tensor]:
+        """Return the tensors that the rank ``source`` sends."""
+        while not self._board.barrier.broken:
+            with suppress(Empty):
+                return self._board.mail[source, self.rank].get(timeout=0.1)
+        raise threading.BrokenBarrierError
+
+
+def simulated(size: int, run: Callable[[Ranks], Result]) -> list[Result]:
+    """Return the results of ``run`` on ``size`` ranks that are threads of this process.
+
+    ``run`` is called once for each rank, with its :class:`Ranks`. It computes what
+    processes would, in no less time than one: it shows values, and counts bytes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``size`` is no positive integer.
+    BaseException
+        What ``run`` raises on a rank; the other ranks end with it.
+    """
+    board = _Board(require_dimension("size", size, 1))
+
+    def of_rank(rank: int) -> Result:
+        try:
+            return run(Threads(rank, board))
+        except BaseException:
+            board.barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        futures = [pool.submit(of_rank, rank) for rank in range(size)]
+    errors = [error for f in futures if (error := f.exception()) is not None]
+    for error in errors:
+        if not isinstance(error, threading.BrokenBarrierError):
+            raise error
+    return [f.result() for f in futures]

@@ -1,0 +1,88 @@
+"""States of recurrences, which go from the rank of a chunk to that of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.parallel.chunks import Chunks
+from posedu.torch.parallel.ranks import Ranks
+
+
+def carried(
+    ranks: Ranks, chunks: Chunks, encoding: Encoding, pieces: Sequence[Tokens]
+) -> Float[Tensor, "batch heads queries d_v"]:
+    """Return the output of a recurrence for this rank's tokens, chunk after chunk.
+
+    Each of ``pieces`` has the queries, keys and values of one of this rank's chunks.
+    The states before a chunk come from the rank of the chunk before it, and gradients
+    flow back to it.
+    """
+    outputs = []
+    states: Mapping[str, Tensor] = {}
+    for number, tokens in zip(chunks.held, pieces, strict=True):
+        before, after = (chunks.owner(number + by) for by in (-1, 1))
+        if before not in (None, ranks.rank):
+            names: list[str] = []
+            given = _Received.apply(ranks, before, names, tokens.q)
+            states = dict(zip(names, given, strict=True))
+        out, states = encoding.carry(tokens, states)
+        if after not in (None, ranks.rank):
+            out = _Sent.apply(ranks, after, [*states], out, *states.values())
+        outputs.append(out)
+    return torch.cat(outputs, 2)
+
+
+class _Received(torch.autograd.Function):
+    """States from another rank, which gets their gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, ranks: Ranks, source: int, names: list[str], like: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return the states, and append their names to ``names``.
+
+        ``like`` is on their device; where it needs a gradient, so do they.
+        """
+        received = ranks.receive(source, like.device)
+        ctx.ranks, ctx.source, ctx.names = ranks, source, [*received]
+        names += received
+        return tuple(received.values())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, ...]:
+        """Send the gradients of the states to the rank that they came from."""
+        ctx.ranks.send(dict(zip(ctx.names, gradients, strict=True)), ctx.source)
+        return None, None, None, None
+
+
+class _Sent(torch.autograd.Function):
+    """An output whose gradient asks another rank for those of the states sent to it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        ranks: Ranks,
+        target: int,
+        names: list[str],
+        out: Tensor,
+        *states: Tensor,
+    ) -> Tensor:
+        """Send the states; return ``out``."""
+        ctx.ranks, ctx.target, ctx.names = ranks, target, names
+        ranks.send(dict(zip(names, states, strict=True)), target)
+        return out.view_as(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        """Return the gradients of the states, which the other rank sends."""
+        received = ctx.ranks.receive(ctx.target, gradient.device)
+        return None, None, None, gradient, *(received[name] for name in ctx.names)
