@@ -93,8 +93,12 @@ def _is_first(tokens: Tokens) -> Bool[Tensor, "rows keys"]:
 
     Each segment (packed sequence) is a text.
     """
-    if tokens.segments is not None:  # without a cache: a query for each key
-        return tokens.mask[:, 0].sum(-1) == 1
+    if tokens.segments is not None:
+        every = slice(0, tokens.keys)
+        limits = tokens.limits._replace(window=None)
+        device = tokens.q.device
+        seen = limits.allowed(every, every, tokens.keys, tokens.keys, device)
+        return seen[:, 0].sum(-1) == 1
     shape = len(tokens.q), tokens.keys
     is_token = torch.ones(shape, dtype=torch.bool, device=tokens.q.device)
     if tokens.padding is not None:

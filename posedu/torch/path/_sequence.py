@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from posedu.torch.encoding import Tokens
 
@@ -35,16 +36,20 @@ def products_in_segments(
     ``products`` gives a number for each query and key, from numbers of the tokens
     between them alone. Segments are packed sequences, whose tokens may alternate; they
     are sorted for ``products``, in the order of :meth:`Tokens.running_sum`. Without
-    segments nothing is sorted, and the first of ``features`` may have fewer tokens.
+    segments nothing is sorted. The first of ``features`` are those of the queries.
     """
     if tokens.segments is None:
         return products(*features)
+    before = tokens.keys - features[0].shape[2]
+    of_queries = functional.pad(
+        features[0], (*(0, 0) * (features[0].ndim - 3), before, 0)
+    )
     order = tokens.segments.argsort(dim=1, stable=True)
     back = order.argsort(dim=1)
     in_order = []
-    for t in features:
+    for t in (of_queries, *features[1:]):
         index = order.reshape(len(order), 1, -1, *(1,) * (t.ndim - 3))
         in_order.append(t.gather(2, index.expand_as(t)))
     found = products(*in_order)
-    of_queries = found.gather(2, back[:, None, :, None].expand_as(found))
-    return of_queries.gather(3, back[:, None, None].expand_as(found))
+    found = found.gather(2, back[:, None, :, None].expand_as(found))
+    return found.gather(3, back[:, None, None].expand_as(found))[:, :, before:]
