@@ -24,6 +24,7 @@ ENCODINGS = (
         parameters="h*(h*d+1)",
         cost="O(L²) a head and layer for the bias, O(L h d) a head for the gates",
         relative="at equal gates: then it is ALiBi",
+        crosses=("prefix",),
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase("alibi", "all gates of a head are equal", "eq-fox-alibi"),
@@ -64,6 +65,7 @@ ENCODINGS = (
         parameters="5*(h*d)**2+3*h**2*d+h+3*h*d",
         cost="O(L²) a head and layer for the bias, O(L h² d²) for the output gate",
         relative="at equal gates, except for the shift of keys and values",
+        crosses=("prefix",),
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase("fox", "every part is switched off", "eq-fox-pro-off"),
@@ -99,6 +101,7 @@ ENCODINGS = (
         parameters="h*d*npos",
         cost="O(L² + L npos d) a head and layer for positions and bias",
         relative="at gates that are all 1: then it is a relative table",
+        crosses=("ordered",),
         bounded="positions: yes, at most npos − 1",
         special_cases=(
             SpecialCase(
@@ -128,6 +131,10 @@ ENCODINGS = (
         parameters="0",
         cost="O(L²) a layer for the bias, O(L d) a step with a cache",
         relative="needs no position: the order of the keys is enough",
+        crosses=(
+            "prefix",
+            "heads",
+        ),
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase(ATTENTION, "no token deselects another", "eq-selective-none"),
@@ -163,6 +170,7 @@ ENCODINGS = (
         parameters="3*h*(h*d+1)+h*(h*d+2)",
         cost="O(L²) a head and layer as written here, O(L d log L) by states",
         relative="no: buckets are counted from the first token",
+        crosses=("prefix",),
         bounded="no: the factors of the levels have no bound",
         special_cases=(
             SpecialCase(

@@ -41,6 +41,7 @@ ENCODINGS = (
         parameters="4*h*d+h*(d/2)*(4+4)",
         cost="O(L d) a head and layer for the angles",
         relative="at phases that are all equal: then it is RoPE",
+        crosses=("prefix",),
         bounded="yes: rotations preserve norms",
         special_cases=(
             SpecialCase(
@@ -79,6 +80,7 @@ ENCODINGS = (
         parameters="4*h*d+h*d*(4+3)+h*(h*d+1)",
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
+        crosses=("state",),
         bounded="yes: no transition lengthens a key",
         special_cases=(
             SpecialCase(ATTENTION, "all β go to 0", "eq-path-nope", kind="limit"),
@@ -109,6 +111,7 @@ ENCODINGS = (
         parameters="4*h*d+h*d*(4+3)+2*h*(h*d+1)",
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
+        crosses=("state",),
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase("path", "all gates go to 1", "eq-path-gates", kind="limit"),
@@ -146,6 +149,7 @@ ENCODINGS = (
         parameters="h*d*(h*d+1)",
         cost="O(L² d) a head and layer for the products, O(L d) a step with a cache",
         relative="no: the product reads the text between key and query",
+        crosses=("prefix",),
         bounded="yes: no gate lengthens a key; with a scalar gate the bias is not",
         special_cases=(
             SpecialCase(
@@ -187,6 +191,7 @@ ENCODINGS = (
         cost="O(L d) a head and layer for the rotations, O(L²) for the decays; as a "
         "recurrence O(L d²) in all",
         relative="exactly: a power of the offset times a rotation by it",
+        crosses=("positions",),
         bounded="yes for keys before the query: no power is above 1",
         special_cases=(
             SpecialCase(
@@ -225,6 +230,7 @@ ENCODINGS = (
         parameters="h*h*d",
         cost="O(L d) a head and layer for the angles",
         relative="at frequencies that are the same for all tokens",
+        crosses=("prefix",),
         bounded="yes: rotations preserve norms",
         special_cases=(
             SpecialCase(
@@ -260,6 +266,7 @@ ENCODINGS = (
         parameters="h*d+1+d/2",
         cost="O(L d) a head and layer for the angles",
         relative="at phases that are all equal",
+        crosses=("prefix",),
         bounded="yes: rotations preserve norms",
         special_cases=(
             SpecialCase(
@@ -298,6 +305,7 @@ ENCODINGS = (
         parameters="h*(2*d+1)",
         cost="O(L²) a head and layer for the bias",
         relative="in positions: gates read the query and the key, not the path",
+        crosses=("positions",),
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase(
@@ -337,6 +345,7 @@ ENCODINGS = (
         parameters="4*h*h*d",
         cost="O(L²) a head and layer for the bias",
         relative="no: probes of keys are rotated by their positions, the query's not",
+        crosses=("positions", "prefix"),
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase(

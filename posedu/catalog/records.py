@@ -15,6 +15,7 @@ ATTENTION = "attention"  # attention without an encoding: the root of the specia
 IMPLEMENTATIONS = ("numpy", "sympy", "torch")
 TOKENS = 64  # default number of positions of a table
 Closeness = Literal["is", "limit", "part"]  # of one encoding to another
+Crossing = Literal["positions", "prefix", "ordered", "state", "heads", "draw"]
 
 
 @check_types
@@ -212,6 +213,22 @@ class EncodingRecord(Record):
     ``relative`` and ``bounded`` are texts for readers: the running time, whether scores
     depend on offsets alone, and whether the encoding stays bounded at all positions.
 
+    ``crosses`` says what queries need of other devices besides keys and values, where a
+    text is cut over devices, each of which knows the positions of its own tokens:
+
+    ``"positions"``
+        The positions of keys.
+    ``"prefix"``
+        A sum over earlier tokens, for each head or feature.
+    ``"ordered"``
+        Parts of the keys that are merged from near to far.
+    ``"state"``
+        A state of each head, or the transitions of all tokens.
+    ``"heads"``
+        All heads of a (query, key) pair, so that heads cannot be cut over devices.
+    ``"draw"``
+        The same random numbers on every device.
+
     ``sizes`` are the sizes that the module's constructor takes (``d``, ``heads``,
     ``d_model``, ``tokens`` where positions are rows of a table),
     ``implementation_sizes`` those that the NumPy and SymPy functions take. ``axes`` is
@@ -238,6 +255,7 @@ class EncodingRecord(Record):
     cost: str
     relative: str
     bounded: str
+    crosses: tuple[Crossing, ...] = ()
     sizes: tuple[str, ...] = ("d",)
     implementation_sizes: tuple[str, ...] = ()
     axes: int | None = None

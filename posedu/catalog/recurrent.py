@@ -23,6 +23,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d²) a head and layer",
         relative="exactly with RoPE; without it the keys are a set",
+        crosses=("state",),
         bounded="yes without RoPE: the weights are positive and sum to less than 1",
         special_cases=(
             SpecialCase(
@@ -54,6 +55,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d²) a head and layer",
         relative="exactly: a power of the number of tokens between",
+        crosses=("state",),
         bounded="no: nothing bounds the product of a query and a key",
         special_cases=(
             SpecialCase(
@@ -86,6 +88,7 @@ ENCODINGS = (
         parameters="4*h*d+5*h*d",
         cost="O(L d²) a head and layer",
         relative="at gates that are all equal",
+        crosses=("state",),
         bounded="no: nothing bounds the product of a query and a key",
         special_cases=(
             SpecialCase(
@@ -115,6 +118,7 @@ ENCODINGS = (
         parameters="h*(h*d+3)",
         cost="O(L d²) a head and layer",
         relative="at steps that are all equal",
+        crosses=("state",),
         bounded="no: nothing bounds the product of a query and a key",
         special_cases=(
             SpecialCase(
@@ -157,6 +161,7 @@ ENCODINGS = (
         parameters="3*h*h*d+3*h*d+4*h",
         cost="O(L d²) a head and layer",
         relative="at steps and angles that are all equal",
+        crosses=("state",),
         bounded="no: nothing bounds the product of a query and a key",
         special_cases=(
             SpecialCase(
@@ -185,6 +190,7 @@ ENCODINGS = (
         parameters="h*h*d",
         cost="O(L d²) a head and layer",
         relative="no: the product reads the text between key and query",
+        crosses=("state",),
         bounded="yes: keys have length 1, and no transition lengthens them",
         special_cases=(
             SpecialCase(
@@ -214,6 +220,7 @@ ENCODINGS = (
         parameters="2*h*h*d+2*h",
         cost="O(L d²) a head and layer",
         relative="no: the product reads the text between key and query",
+        crosses=("state",),
         bounded="yes: keys have length 1, and no transition lengthens them",
         special_cases=(
             SpecialCase(
@@ -251,6 +258,7 @@ ENCODINGS = (
         parameters="h*h*d+4*h*d+5*h*d+h",
         cost="O(L d²) a head and layer",
         relative="no: the product reads the text between key and query",
+        crosses=("state",),
         bounded="yes: keys have length 1, and no transition lengthens them",
         special_cases=(
             SpecialCase(
@@ -285,6 +293,7 @@ ENCODINGS = (
         parameters="2*h*h*d+2*(h*d)**2",
         cost="O(L d²) a head, layer and step",
         relative="no: the product reads the text between key and query",
+        crosses=("state",),
         bounded="yes: keys have length 1, and no transition lengthens them",
         sizes=("d_model", "heads", "d"),
         unit=2,  # in one dimension a unit vector has no slope
@@ -309,6 +318,7 @@ ENCODINGS = (
         parameters="3*h",
         cost="O(L d) a head, layer and tap",
         relative="exactly: a tap for each number of tokens between",
+        crosses=("state",),
         bounded="no: nothing bounds the product of a query and a key",
         sizes=("heads",),
         unit=1,

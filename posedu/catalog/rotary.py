@@ -371,6 +371,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L² d²) a head and layer; memory O(L² d)",
         relative="exactly",
+        crosses=("positions",),
         bounded="no: a series exceeds 1",
     ),
     EncodingRecord(
@@ -440,6 +441,7 @@ ENCODINGS = (
         cost="O(L² d) a head and layer, two or three products in place of one",
         relative="constant far offsets: exactly; grouped: for shifts by whole groups; "
         "chunks: for shifts by whole chunks",
+        crosses=("positions",),
         bounded="offsets: yes for constant and chunks, (i − j) / G for grouped",
         special_cases=(
             SpecialCase("rope", "no key is as far as the window", "eq-cache-near"),
@@ -505,6 +507,7 @@ ENCODINGS = (
         parameters="9*h**2+4*h**2*d",
         cost="O(L² d) a head and layer, for the weighted sums of blocks",
         relative="exactly",
+        crosses=("positions",),
         bounded="no: blocks grow from layer to layer",
         special_cases=(SpecialCase("rope", "attended and up are 0", "eq-tape-rope"),),
         sizes=("d", "heads", "d_model"),

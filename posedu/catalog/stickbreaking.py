@@ -30,6 +30,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L² d) a head and layer, in the place of the softmax; memory O(L d)",
         relative="needs no position: the order of the keys is enough",
+        crosses=("ordered",),
         bounded="yes: weights sum to at most 1",
         special_cases=(
             SpecialCase(
@@ -61,6 +62,7 @@ ENCODINGS = (
         parameters="h*(2*(h*d+1)+d)+2",
         cost="O(L²) a head and layer, in the place of the softmax",
         relative="needs no position: the order of the keys is enough",
+        crosses=("ordered",),
         bounded="yes: weights sum to at most 1",
         special_cases=(
             SpecialCase(

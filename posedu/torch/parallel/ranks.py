@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import Empty, Queue
 from typing import Any, TypeVar
 
@@ -105,48 +105,63 @@ class Processes(Ranks):
 
     def _gather(self, t: Tensor) -> list[Tensor]:
         parts = [torch.empty_like(t) for _ in range(self.size)]
-        dist.all_gather(parts, t, group=self.group)
+        with self._peers():
+            dist.all_gather(parts, t, group=self.group)
         return parts
 
     def _reduce(self, parts: list[Tensor]) -> Tensor:
         out = torch.empty_like(parts[self.rank])
-        dist.reduce_scatter(out, parts, group=self.group)
+        with self._peers():
+            dist.reduce_scatter(out, parts, group=self.group)
         return out
 
     def _shift(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
         received = tuple(torch.empty_like(t) for t in tensors)
         after, before = ((self.rank + by) % self.size for by in (1, -1))
         operations = [
-            *(
-                dist.P2POp(dist.isend, t, group=self.group, group_peer=after)
-                for t in tensors
-            ),
-            *(
-                dist.P2POp(dist.irecv, t, group=self.group, group_peer=before)
-                for t in received
-            ),
+            dist.P2POp(to, t, group=self.group, group_peer=peer)
+            for to, peer, own in (
+                (dist.isend, after, tensors),
+                (dist.irecv, before, received),
+            )
+            for t in own
         ]
-        for request in dist.batch_isend_irecv(operations):
-            request.wait()
+        with self._peers():
+            for request in dist.batch_isend_irecv(operations):
+                request.wait()
         return received
 
     def _send(self, tensors: dict[str, Tensor], target: int) -> None:
         kinds = {name: (tuple(t.shape), t.dtype) for name, t in tensors.items()}
-        dist.send_object_list([kinds], group=self.group, group_dst=target)
-        for t in tensors.values():
-            dist.send(t, group=self.group, group_dst=target)
+        with self._peers():
+            dist.send_object_list([kinds], group=self.group, group_dst=target)
+            for t in tensors.values():
+                dist.send(t, group=self.group, group_dst=target)
 
     def receive(self, source: int, device: torch.device) -> dict[str, Tensor]:
         """Return the tensors that the rank ``source`` sends, on a device."""
         said: list[Any] = [None]
-        dist.recv_object_list(said, group=self.group, group_src=source)
-        received = {
-            name: torch.empty(shape, dtype=dtype, device=device)
-            for name, (shape, dtype) in said[0].items()
-        }
-        for t in received.values():
-            dist.recv(t, group=self.group, group_src=source)
+        with self._peers():
+            dist.recv_object_list(said, group=self.group, group_src=source)
+            received = {
+                name: torch.empty(shape, dtype=dtype, device=device)
+                for name, (shape, dtype) in said[0].items()
+            }
+            for t in received.values():
+                dist.recv(t, group=self.group, group_src=source)
         return received
+
+    @contextmanager
+    def _peers(self) -> Iterator[None]:
+        """Say in an error which rank could not reach the others."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"rank {self.rank} of {self.size} could not exchange with the others: "
+                "one of them has ended, is late, or exchanges something else "
+                f"({error})"
+            ) from error
 
 
 class _Board:

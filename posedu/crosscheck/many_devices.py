@@ -1,0 +1,221 @@
+"""Every encoding on a text that is cut over ranks, held against one device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from posedu.catalog import CATALOG, EncodingRecord, Variant
+from posedu.torch import Attention, Transformer
+from posedu.torch._cut import in_force
+from posedu.torch.absolute.sampled_positions import SampledPositions
+from posedu.torch.parallel import (
+    FORMS,
+    ORDERS,
+    Form,
+    Order,
+    Ranks,
+    TextCut,
+    sum_gradients,
+)
+
+D, CHUNK = 8, 4  # features of a head, tokens of a chunk
+BATCH, SEED = 2, 1
+BOUND = 1e-11
+"""Thousands of roundings of float64 numbers of size one."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Largest errors against one device, in units of the largest number, at least 1.
+
+    ``sent`` is the number of bytes that the rank sent.
+    """
+
+    out: float
+    inputs: float
+    parameters: float
+    sent: int
+
+    @property
+    def largest(self) -> float:
+        """The largest of the three errors."""
+        return max(self.out, self.inputs, self.parameters)
+
+
+class Trial:
+    """A model with a configuration of an encoding, a text, and their numbers.
+
+    The text has ``chunks`` chunks. ``hidden`` is true for a text with padding and with
+    tokens of several packed texts. Models are in float64.
+    """
+
+    def __init__(
+        self, entry: EncodingRecord, variant: Variant, chunks: int, *, hidden: bool
+    ):
+        self.model = model_of(entry, variant)
+        tokens = chunks * CHUNK
+        generator = torch.Generator().manual_seed(SEED)
+        shape = BATCH, tokens, self.model.d_model
+        self.x, self.weights = torch.randn(
+            2, *shape, generator=generator, dtype=torch.float64
+        )
+        self.positions = _positions(entry, tokens, generator)
+        self.masks: dict[str, Tensor] = {}
+        if hidden:
+            padding = torch.rand(BATCH, tokens, generator=generator) < 0.2
+            segments = torch.randint(3, (BATCH, tokens), generator=generator)
+            self.masks = {"key_padding_mask": padding, "segments": segments}
+            self.weights = self.weights.masked_fill(padding[..., None], 0.0)
+        out, self.of_inputs = self._run(self.model, self.x, self.positions, self.masks)
+        self.out = out
+        self.gradients = [p.grad for p in self.model.parameters()]
+
+    def on_rank(self, cut: TextCut) -> Errors:
+        """Run this rank's tokens; return the errors. All ranks must call this."""
+        model = copy.deepcopy(self.model)
+        before = cut.ranks.sent
+        with in_force(cut):
+            masks = {name: cut.own(t, 1) for name, t in self.masks.items()}
+            positions = None
+            if self.positions is not None:
+                positions = cut.own(self.positions, 0)
+            weights = cut.own(self.weights, 1)
+            out, of_inputs = self._run(
+                model, cut.own(self.x, 1), positions, masks, weights
+            )
+        sent = cut.ranks.sent - before
+        sum_gradients(model, cut.ranks)
+        of_parameters = [
+            _error(p.grad, wanted)
+            for p, wanted in zip(model.parameters(), self.gradients, strict=True)
+            if wanted is not None
+        ]
+        return Errors(
+            _error(out, cut.own(self.out, 1)),
+            _error(of_inputs, cut.own(self.of_inputs, 1)),
+            max(of_parameters, default=0.0),
+            sent,
+        )
+
+    def _run(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        positions: Tensor | None,
+        masks: dict[str, Tensor],
+        weights: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return output, 0 at padding, and the gradient of its weighted sum."""
+        for module in model.modules():
+            if isinstance(module, SampledPositions):
+                module.generator = torch.Generator().manual_seed(SEED)
+        model.zero_grad()
+        x = x.clone().requires_grad_()
+        out = model(x, positions, **masks)
+        (out * (self.weights if weights is None else weights)).sum().backward()
+        assert x.grad is not None
+        padding = masks.get("key_padding_mask")
+        if padding is not None:
+            out = out.masked_fill(padding[..., None], 0.0)
+        return out.detach(), x.grad
+
+
+def model_of(entry: EncodingRecord, variant: Variant) -> Attention | Transformer:
+    """Return a layer or a model in float64, with parameters away from their start."""
+    unit, heads = entry.divisor(variant), variant.heads
+    d = -(-D // unit) * unit
+    torch.manual_seed(SEED)
+    model: Attention | Transformer
+    if entry.kind == "block":
+        model = entry.implementation("torch")(heads * d, heads, **variant.keywords)
+    else:
+        encoding = entry.make(variant, d=d, heads=heads)
+        if entry.of_model:
+            model = Transformer(heads * d, heads, 2, encoding=encoding)
+        else:
+            causal = encoding.needs_causal or not hasattr(encoding, "bidirectional")
+            model = Attention(heads * d, heads, encoding=encoding, causal=causal)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.requires_grad and (p.ndim > 1 or p.unique().numel() == 1):
+                p.normal_(0, 0.7 * p.shape[-1] ** -0.5)
+    return model.double()
+
+
+def _positions(
+    entry: EncodingRecord, tokens: int, generator: torch.Generator
+) -> Tensor | None:
+    """Return coordinates where the encoding has them, else ``None``."""
+    if not entry.axes:
+        return None
+    return torch.randint(5, (tokens, entry.axes), generator=generator)
+
+
+def _error(given: Tensor | None, wanted: Tensor) -> float:
+    if given is None or not given.isfinite().all():
+        return float("inf")
+    if not wanted.numel():
+        return 0.0
+    return float((given - wanted).abs().max() / wanted.abs().max().clamp(min=1.0))
+
+
+@dataclass(frozen=True)
+class Row:
+    """The largest errors of an encoding's configurations under one cut."""
+
+    name: str
+    ranks: int
+    order: Order
+    form: Form
+    hidden: bool
+    configurations: int
+    refused: int
+    out: float
+    inputs: float
+    parameters: float
+    sent: int
+
+
+def rows(ranks: Ranks, names: Sequence[str], shown: bool = False) -> Iterator[Row]:
+    """Yield the largest errors of encodings over all ranks, for every cut.
+
+    All ranks must go through the rows. ``sent`` is the largest number of bytes that a
+    rank sent for one configuration.
+    """
+    for name in tqdm(names, disable=not shown, unit="encoding", desc="encodings"):
+        entry = CATALOG[name]
+        for order in ORDERS:
+            for hidden in (False, True):
+                cuts = {form: TextCut(ranks, order=order, form=form) for form in FORMS}
+                chunks = cuts["ring"].chunks.count
+                trials = [
+                    Trial(entry, variant, chunks, hidden=hidden)
+                    for variant in entry.variants
+                ]
+                for form, cut in cuts.items():
+                    found = []
+                    for trial in trials:
+                        try:
+                            found.append(trial.on_rank(cut))
+                        except ValueError as error:
+                            if "all-gather" not in str(error):
+                                raise
+                    refused = len(trials) - len(found)
+                    numbers = torch.tensor(
+                        [[e.out, e.inputs, e.parameters, e.sent] for e in found]
+                        or [[0.0] * 4],
+                        dtype=torch.float64,
+                    )
+                    of_all = torch.stack(ranks.gather(numbers.amax(0))).amax(0)
+                    out, inputs, parameters, sent = of_all.tolist()
+                    yield Row(
+                        *(name, ranks.size, order, form, hidden),
+                        *(len(trials), refused),
+                        *(out, inputs, parameters, int(sent)),
+                    )
