@@ -514,7 +514,7 @@ class Attention(nn.Module):
         self,
         x: Float[Tensor, "batch tokens d_model"],
         key_padding_mask: Bool[Tensor, "batch keys"] | None,
-        segments: Int[Tensor, "batch tokens"] | None,
+        segments: Int[Tensor, "batch keys"] | None,
         cache: KVCache | None,
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"],

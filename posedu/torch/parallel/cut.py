@@ -59,7 +59,7 @@ class TextCut:
         self.chunks = Chunks(order, ranks.size, ranks.rank)
         self.form = require_choice("form", form, Form)
 
-    def places(self, tokens: int, device: Device = None) -> Int[Tensor, "{tokens}"]:
+    def places(self, tokens: int, device: Device = None) -> Int[Tensor, "_"]:
         """Return the indices in the whole text of this rank's ``tokens``."""
         size = self._size(tokens)
         within = torch.arange(size, device=device)

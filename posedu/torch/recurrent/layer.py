@@ -146,7 +146,7 @@ class RecurrentLayer(Attention):
         self,
         x: Float[Tensor, "batch tokens d_model"],
         key_padding_mask: Bool[Tensor, "batch keys"] | None,
-        segments: Int[Tensor, "batch tokens"] | None,
+        segments: Int[Tensor, "batch keys"] | None,
         cache: KVCache | None,
     ) -> tuple[Tensor, Tensor, Tensor, Mapping[str, Tensor]]:
         """Project x to queries, keys and values, convolved; return what to cache too.
@@ -174,7 +174,7 @@ class RecurrentLayer(Attention):
         self,
         new: Float[Tensor, "batch tokens channels"],
         padding: Bool[Tensor, "batch keys"] | None,
-        segments: Int[Tensor, "batch tokens"] | None,
+        segments: Int[Tensor, "batch keys"] | None,
         cache: KVCache | None,
     ) -> tuple[Float[Tensor, "batch tokens channels"], Mapping[str, Tensor]]:
         """Convolve the features of new tokens; return what later ones need of them."""

@@ -1,0 +1,296 @@
+"""Layers and models under a cut: what is exchanged and refused, how models train."""
+
+import copy
+import re
+
+import pytest
+import torch
+
+from posedu.torch import Attention, KVCache, LanguageModel, RoPE, Transformer
+from posedu.torch.bias import ALiBi
+from posedu.torch.parallel import (
+    FORMS,
+    ORDERS,
+    Chunks,
+    Processes,
+    TextCut,
+    context_parallel,
+    simulated,
+    sum_gradients,
+)
+from posedu.torch.recurrent import GLA, RecurrentLayer
+from posedu.torch.rotary import MLA
+
+CUTS = [(order, form) for order in ORDERS for form in FORMS]
+each_cut = pytest.mark.parametrize("order, form", CUTS)
+HANDSHAKE = 256  # bytes
+
+
+def layer(encoding=None, **options):
+    torch.manual_seed(0)
+    return Attention(16, 2, encoding=encoding, **options).double()
+
+
+def on_ranks(run, ranks=2, **options):
+    def of_rank(own):
+        with context_parallel(own, **options) as cut:
+            return run(cut)
+
+    return simulated(ranks, of_rank)
+
+
+def test_chunks_by_hand():
+    assert [Chunks("contiguous", 3, r).held for r in range(3)] == [(0,), (1,), (2,)]
+    assert [Chunks("zigzag", 3, r).held for r in range(3)] == [(0, 5), (1, 4), (2, 3)]
+    places = on_ranks(lambda cut: cut.places(4).tolist(), 3)
+    assert places == [[0, 1, 10, 11], [2, 3, 8, 9], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("ranks", range(1, 6))
+@pytest.mark.parametrize("axis", (0, 1))
+def test_what_is_cut_is_joined_again(order, ranks, axis):
+    count = Chunks(order, ranks, 0).count
+    t = torch.arange(6 * count * 2).reshape(-1, 2)
+    t = t if axis == 0 else t.mT
+    parts = on_ranks(lambda cut: cut.own(t, axis), ranks, order=order)
+    assert torch.equal(Chunks(order, ranks, 0).joined(parts, axis), t)
+    whole = on_ranks(lambda cut: cut.whole(cut.own(t, axis), axis), ranks, order=order)
+    assert all(torch.equal(each, t) for each in whole)
+    owners = [Chunks(order, ranks, 0).owner(number) for number in range(-1, count + 1)]
+    assert owners[0] is owners[-1] is None and {*owners[1:-1]} == {*range(ranks)}
+
+
+def test_a_rank_s_load_under_causal_attention():
+    """Pairs of a rank: contiguous ranks have unequal loads, zigzag ranks equal ones."""
+    tokens, ranks = 24, 4
+    loads = {}
+    for order in ORDERS:
+        cut = [Chunks(order, ranks, r) for r in range(ranks)]
+        index = torch.arange(tokens)
+        loads[order] = [int((c.separated(index, 0)[c.rank] + 1).sum()) for c in cut]
+    assert len({*loads["zigzag"]}) == 1
+    chunk, mean = tokens // ranks, tokens * (tokens + 1) / 2 / ranks
+    ratio = max(loads["contiguous"]) / mean
+    assert ratio == pytest.approx((2 * tokens - chunk + 1) / (tokens + 1))
+
+
+@each_cut
+def test_bytes_sent_are_the_formula_s(order, form):
+    """Forward: (n − 1)·2·c·g·d·b a rank, whichever way; a bias sends positions too."""
+    ranks, own, g, d, size = 4, 4, 1, 8, 8
+    model = layer(RoPE(d, layout="half"), kv_heads=g)
+    x = torch.randn(1, ranks * own, 16, dtype=torch.float64)
+
+    def sent(cut, model=model):
+        with torch.no_grad():
+            model(cut.own(x, 1))
+        return cut.ranks.sent
+
+    expected = (ranks - 1) * 2 * own * g * d * size
+    positions = (ranks - 1) * (own * 8 + HANDSHAKE)
+    handshake = (ranks - 1) * HANDSHAKE if form == "all-gather" else 0
+    assert {*on_ranks(sent, ranks, order=order, form=form)} == {
+        expected + handshake + positions
+    }
+
+
+@each_cut
+def test_positions_masks_and_segments_are_gathered_once_for_all_layers(order, form):
+    def sent(layers):
+        model = Transformer(16, 2, layers, encoding=ALiBi(2, slopes="authors")).double()
+        x = torch.randn(1, 8, 16, dtype=torch.float64)
+        masks = {
+            "key_padding_mask": torch.zeros(1, 8, dtype=torch.bool),
+            "segments": torch.zeros(1, 8, dtype=torch.int64),
+        }
+
+        def run(cut):
+            with torch.no_grad():
+                model(cut.own(x, 1), **{n: cut.own(t, 1) for n, t in masks.items()})
+            return cut.ranks.sent
+
+        return on_ranks(run, 2, order=order, form=form)[0]
+
+    one, two, three = map(sent, (1, 2, 3))
+    once = 2 * one - two  # positions, padding and segments
+    assert three - two == two - one
+    assert once == 4 * (8 + 1 + 8) + 3 * HANDSHAKE
+
+
+@each_cut
+def test_a_language_model_trains_as_on_one_device(order, form):
+    """Losses of eight steps, in float64: equal to rounding."""
+    text = torch.randint(11, (2, 17), generator=torch.Generator().manual_seed(3))
+    ids, targets = text[:, :-1], text[:, 1:]
+
+    def model():
+        torch.manual_seed(0)
+        encodings = [RoPE(8, layout="half"), ALiBi(2, slopes="authors")]
+        return LanguageModel(11, 16, 2, 2, encoding=encodings).double()
+
+    def losses(model, cut=None):
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        found = []
+        for _ in range(8):
+            own = (ids, targets)
+            if cut is not None:
+                own = [cut.own(t, 1) for t in own]
+            logits = model(own[0])
+            loss = torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1), own[1].flatten(), reduction="sum"
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            if cut is not None:
+                sum_gradients(model, cut.ranks)
+                loss = torch.stack(cut.ranks.gather(loss.detach())).sum()
+            optimizer.step()
+            found.append(float(loss.detach()) / targets.numel())
+        return found
+
+    expected = losses(model())
+    models = [model() for _ in range(2)]
+    found = on_ranks(
+        lambda cut: losses(models[cut.ranks.rank], cut), 2, order=order, form=form
+    )
+    assert found[0] == found[1] == pytest.approx(expected, rel=1e-10)
+    assert expected[-1] < expected[0] - 0.1
+
+
+@each_cut
+def test_mixtures_of_layers(order, form):
+    torch.manual_seed(0)
+    mixers = [
+        RecurrentLayer(16, 2, encoding=GLA(16, 2, 8), convolution=3),
+        MLA(16, 2, latent=4, rotary=4, layout="half"),
+        None,
+    ]
+    model = Transformer(16, 2, 3, mixers=mixers, window=[None, None, 5]).double()
+    x = torch.randn(1, 16, 16, dtype=torch.float64)
+    expected = model(x)
+    models = [copy.deepcopy(model) for _ in range(2)]
+    found = on_ranks(
+        lambda cut: cut.whole(models[cut.ranks.rank](cut.own(x, 1)), 1),
+        *(2,),
+        order=order,
+        form=form,
+    )
+    for whole in found:
+        torch.testing.assert_close(whole, expected, rtol=0, atol=1e-12)
+
+
+@each_cut
+def test_grouped_queries(order, form):
+    model = layer(ALiBi(2, slopes="authors"), kv_heads=1)
+    x = torch.randn(1, 8, 16, dtype=torch.float64)
+    found = on_ranks(
+        lambda cut: cut.whole(model(cut.own(x, 1)), 1), 2, order=order, form=form
+    )
+    torch.testing.assert_close(found[1], model(x), rtol=0, atol=1e-12)
+
+
+@each_cut
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_other_dtypes(order, form, dtype):
+    model = layer(RoPE(8, layout="half"))
+    x = torch.randn(1, 32, 16, dtype=torch.float64)
+    expected = model(x)
+    model = model.to(dtype)
+    found = on_ranks(
+        lambda cut: cut.whole(model(cut.own(x, 1).to(dtype)), 1),
+        *(4,),
+        order=order,
+        form=form,
+    )[0]
+    alone = (model(x.to(dtype)).double() - expected).abs().max()
+    assert found.dtype == dtype
+    assert (found.double() - expected).abs().max() <= 2 * alone
+
+
+@each_cut
+def test_an_empty_text(order, form):
+    model = layer(RoPE(8, layout="half"))
+    x = torch.randn(1, 0, 16, dtype=torch.float64)
+    shapes = on_ranks(lambda cut: model(cut.own(x, 1)).shape, 2, order=order, form=form)
+    assert shapes == [(1, 0, 16)] * 2
+
+
+def refused(match, run, error=ValueError, ranks=2, **options):
+    with pytest.raises(error, match=match):
+        on_ranks(run, ranks, **options)
+
+
+def test_ranks_that_exchange_different_things_are_named():
+    model = layer(RoPE(8, layout="half"))
+
+    def shorter(cut):
+        tokens = 4 - 2 * cut.ranks.rank
+        return model(torch.randn(1, tokens, 16, dtype=torch.float64))
+
+    refused(r"rank 0: .*\[1, 2, 4, 8\].*rank 1: .*\[1, 2, 2, 8\]", shorter)
+
+    def lower(cut):
+        dtype = (torch.float64, torch.float32)[cut.ranks.rank]
+        return cut.whole(torch.ones(1, 4, dtype=dtype), 1)
+
+    refused("rank 0: .*float64; rank 1: .*float32", lower)
+
+    def run(ranks):
+        with context_parallel(ranks, order=ORDERS[ranks.rank]) as cut:
+            cut.whole(torch.ones(1, 4), 1)
+
+    with pytest.raises(ValueError, match=r"rank 0: contiguous.*rank 1: zigzag"):
+        simulated(2, run)
+
+
+def test_what_cannot_be_cut_is_refused():
+    model = layer(RoPE(8, layout="half"))
+    x = torch.randn(1, 6, 16, dtype=torch.float64)
+    refused("multiple of 4 tokens, got 6: pad it", lambda cut: cut.own(x, 1))
+    refused("2 equal chunks, got 3 tokens", lambda cut: model(x[:, :3]))
+    refused("takes no cache", lambda cut: model(x, cache=KVCache()))
+    with pytest.raises((TypeError, ValueError), match="order"):
+        on_ranks(lambda cut: None, order="striped")
+    with pytest.raises((TypeError, ValueError), match="form"):
+        on_ranks(lambda cut: None, form="ulysses")
+    recurrent = RecurrentLayer(16, 2, encoding=GLA(16, 2, 8)).double()
+    segments = torch.zeros(1, 6, dtype=torch.int64)
+    refused(
+        "GLA cannot be passed on under segments: give form='all-gather'",
+        lambda cut: recurrent(x, segments=segments),
+        form="ring",
+    )
+
+
+def test_an_error_on_one_rank_ends_all():
+    def run(cut):
+        if cut.ranks.rank == 1:
+            raise ZeroDivisionError("on rank 1")
+        return cut.whole(torch.ones(1, 4), 1)
+
+    refused("on rank 1", run, ZeroDivisionError)
+
+
+def test_the_cut_ends_with_the_context():
+    model = layer(RoPE(8, layout="half"))
+    x = torch.randn(1, 4, 16, dtype=torch.float64)
+    expected = model(x)
+
+    def run(ranks):
+        with context_parallel(ranks) as cut:
+            cut.whole(x, 1)
+        return model(x)
+
+    for out in simulated(2, run):
+        assert torch.equal(out, expected)
+
+
+def test_processes_need_torch_distributed():
+    with pytest.raises(RuntimeError, match=re.escape("init_process_group")):
+        Processes()
+
+
+def test_a_cut_is_a_cut_of_ranks():
+    (cut,) = simulated(1, lambda r: TextCut(r, order="contiguous", form="ring"))
+    assert torch.equal(cut.own(torch.arange(4), 0), torch.arange(4))
