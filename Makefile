@@ -8,7 +8,7 @@ QUICK := tests/catalog tests/encodings tests/torch tests/sympy tests/project
 READY := $(VENV)/ready
 
 .PHONY: book serve test slowest quick lab new site pdf coverage compiled mutants \
-	cell-mutants census notebooks missing address lint clean
+	cell-mutants census distributed notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_sphinx.build
@@ -81,6 +81,11 @@ census: $(READY)
 
 notebooks: $(READY)
 	$(RUN) -m posedu_sphinx.exercises.notebooks
+
+# Every encoding on 2 and 4 processes that share a text; five minutes on two idle cores.
+distributed: export OMP_NUM_THREADS := 1
+distributed: $(READY)
+	$(VENV)/bin/python -m posedu.book.many_devices --folder book/data
 
 # By way of the environment: neither make nor a shell runs what stands in these.
 missing: override export NAMES := $(value NAMES)

@@ -10,13 +10,15 @@ import argparse
 import json
 import multiprocessing
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from tqdm import tqdm
 
 from posedu._command_line import whole_number
 from posedu.book.provenance import provenance
@@ -76,10 +78,26 @@ def _run(
 ) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
-    found = [*rows(Processes(), names, shown=shown and rank == 0)]
+    hidden = not shown or rank > 0
+    each = tqdm(names, disable=hidden, unit="encoding", desc=f"{count} processes")
+    found = [*rows(Processes(), each)]
     dist.destroy_process_group()
     if rank == 0:
         sender.send(found)
+
+
+def as_json(made: Mapping[str, Any], table: Sequence[Row]) -> str:
+    """Return the provenance and the table as JSON, a line for each row."""
+    lines = (
+        json.dumps(
+            [float(f"{v:.2g}") if isinstance(v, float) else v for v in astuple(r)]
+        )
+        for r in table
+    )
+    head = json.dumps(
+        {"made": made, "columns": [f.name for f in fields(Row)]}, indent=1
+    )
+    return head[:-2] + ',\n "rows": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
 
 
 def main() -> None:
@@ -90,14 +108,14 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, default=Path())
     options = parser.parse_args()
-    found = [
-        asdict(row)
+    table = [
+        row
         for count in options.processes
         for row in of_processes(count, [*CATALOG], shown=True)
     ]
-    made = provenance(torch.device("cpu"), SEED, ("torch",)) | {"method": METHOD}
+    made = provenance(torch.device("cpu"), SEED) | {"method": METHOD}
     path = options.folder / "many-devices-cpu.json"
-    path.write_text(json.dumps({"made": made, "rows": found}, indent=1) + "\n")
+    path.write_text(as_json(made, table), encoding="utf-8")
     print(f"in {path}")
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from posedu.catalog import CATALOG, EncodingRecord, Variant
 from posedu.torch import Attention, Transformer
@@ -182,13 +181,13 @@ class Row:
     sent: int
 
 
-def rows(ranks: Ranks, names: Sequence[str], shown: bool = False) -> Iterator[Row]:
+def rows(ranks: Ranks, names: Iterable[str]) -> Iterator[Row]:
     """Yield the largest errors of encodings over all ranks, for every cut.
 
     All ranks must go through the rows. ``sent`` is the largest number of bytes that a
     rank sent for one configuration.
     """
-    for name in tqdm(names, disable=not shown, unit="encoding", desc="encodings"):
+    for name in names:
         entry = CATALOG[name]
         for order in ORDERS:
             for hidden in (False, True):

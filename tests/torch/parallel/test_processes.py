@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import BOUND
+from posedu.torch.parallel import FORMS, ORDERS
 
+ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("processes.py")
 
 
@@ -37,6 +41,20 @@ def test_every_rank_of_every_cut_equals_one_device(found):
         errors = row["out"], row["inputs"], row["parameters"]
         assert max(errors) <= BOUND, row
         assert (row["sent"] > 0) == (row["refused"] < row["configurations"])
+
+
+def test_the_committed_table_has_every_encoding_under_every_cut():
+    table = json.loads((ROOT / "book/data/many-devices-cpu.json").read_text("utf-8"))
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    cuts = [*product(CATALOG, (2, 4), ORDERS, (False, True), FORMS)]
+    keys = "name", "ranks", "order", "hidden", "form"
+    assert [tuple(row[key] for key in keys) for row in rows] == sorted(
+        cuts, key=lambda cut: ((2, 4).index(cut[1]), [*CATALOG].index(cut[0]))
+    )
+    for row in rows:
+        assert max(row["out"], row["inputs"], row["parameters"]) <= BOUND, row
+        assert row["configurations"] == len(CATALOG[row["name"]].variants)
+        assert row["refused"] == 0 or row["form"] == "ring"
 
 
 def test_fully_sharded_parameters_train_as_on_one_device(found):
