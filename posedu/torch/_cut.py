@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 from torch.compiler import is_compiling
 from torch.types import Device
 
-if TYPE_CHECKING:
-    from posedu.torch.attention import Attention, Steps
-    from posedu.torch.encoding import Encoding, Tokens
-    from posedu.torch.routes import Route
-    from posedu.torch.shared import Shared
-
 
 class Cut(Protocol):
-    """What a layer and a model ask of a cut text: see ``posedu.torch.parallel``."""
+    """Questions of layers and models about a cut text.
+
+    :class:`posedu.torch.parallel.TextCut` answers them. Layers, encodings and what they
+    pass on are of any type here, since their modules import this one.
+    """
 
     def places(self, tokens: int, device: Device) -> Tensor:
         """Return the indices of this rank's ``tokens`` in the whole text."""
@@ -38,15 +36,15 @@ class Cut(Protocol):
 
     def projected(
         self,
-        layer: Attention,
+        layer: Any,
         x: Tensor,
         padding: Tensor | None,
         segments: Tensor | None,
-        shared: Shared,
+        shared: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values of a layer for this rank's tokens."""
 
-    def attend(self, encoding: Encoding, tokens: Tokens, route: Route) -> Steps:
+    def attend(self, encoding: Any, tokens: Any, route: Any) -> Any:
         """Return the output of this rank's queries over the keys of the whole text."""
 
 

@@ -1,4 +1,4 @@
-"""Which chunks of a text each rank has."""
+"""The chunks of a text, and the ranks that have them."""
 
 from __future__ import annotations
 

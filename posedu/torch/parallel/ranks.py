@@ -165,7 +165,7 @@ class Processes(Ranks):
 
 
 class _Board:
-    """Where the threads of simulated ranks lay what others are to read."""
+    """A place where threads of simulated ranks lay what others are to read."""
 
     def __init__(self, size: int):
         self.places: list[Any] = [None] * size

@@ -64,7 +64,7 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True)
 class Ring:
-    """What a ring computes for this rank's queries, but for queries, keys and values.
+    """The ring of a rank: all that it needs besides queries, keys and values.
 
     ``tokens`` are this rank's; positions, padding and segments are those of the whole
     text. ``folds`` is true if the bias has the form that the hook ``fold`` gives: the
