@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from posedu.command.output import CANNOT, FINE, WRONG, refuse, show, show_json
+from posedu.command.output import (
+    CANNOT,
+    FINE,
+    WRONG,
+    refuse,
+    show,
+    show_json,
+    uncollected,
+)
 
 
 def diagnose(
@@ -33,9 +41,10 @@ def diagnose(
     The rotations are compared with those of its configuration. Texts are shifted,
     padded, cached and packed, and outputs compared.
     """
-    from posedu.tools.diagnose import Refused, as_json
-    from posedu.tools.diagnose import diagnose as measure
-    from posedu.tools.diagnose.loading import load
+    with uncollected():
+        from posedu.tools.diagnose import Refused, as_json
+        from posedu.tools.diagnose import diagnose as measure
+        from posedu.tools.diagnose.loading import load
 
     try:
         diagnosis = measure(load(target, weights=weights), config=config)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from posedu.command.output import FINE, WRONG, refuse, show, show_json
+from posedu.command.output import FINE, WRONG, refuse, show, show_json, uncollected
 from posedu.tools.configs.read import read_rope
 from posedu.tools.configs.rotary_config import ConfigError
 
@@ -77,8 +77,9 @@ def kernel(
     It gets the parameters of the encoding by their names: T5's bias has table, [heads,
     buckets], and for a kernel that returns a bias, heads is their number.
     """  # noqa: D301 – Click keeps the lines of a paragraph that begins with \b.
-    from posedu.tools.kernels.check import check_kernel, import_kernel
-    from posedu.tools.kernels.oracle import OracleError, parse_options
+    with uncollected():
+        from posedu.tools.kernels.check import check_kernel, import_kernel
+        from posedu.tools.kernels.oracle import OracleError, parse_options
 
     sys.path.insert(0, "")  # the folder of the shell, as with python -m
     own: dict[str, Any] = {
@@ -118,7 +119,8 @@ def oracle(
     d: HeadDim = None,
 ) -> None:
     """Write test cases of an encoding to a file for NumPy."""
-    from posedu.tools.kernels.oracle import OracleError, parse_options, save
+    with uncollected():
+        from posedu.tools.kernels.oracle import OracleError, parse_options, save
 
     try:
         given = parse_options(options or (), ("name", "path", "d"))

@@ -7,8 +7,8 @@ would agree with faults that are none.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import combinations
+from functools import cached_property, partial
+from itertools import combinations, product
 
 import numpy as np
 import torch
@@ -36,6 +36,12 @@ def coarsest(dtype: torch.dtype, angles: str) -> torch.dtype:
     return max(dtype, getattr(torch, angles), key=roundoff)
 
 
+def relative_error(case: Case, out: Array) -> float:
+    """Return the largest error of an output, over the largest right number."""
+    off = float(np.abs(out - case.expected).max())
+    return off and off / float(np.abs(case.expected).max() or 1.0)
+
+
 @dataclass(frozen=True)
 class Outputs:
     """A kernel's outputs for its test cases in one dtype.
@@ -57,12 +63,26 @@ class Outputs:
         """Numbers of the test cases whose positions are all near 0."""
         return [n for n, c in enumerate(self.cases) if np.abs(c.positions).max() < 10]
 
+    @property
+    def are_far(self) -> list[bool]:
+        """For each test case, whether its output is plainly wrong, without a bound.
+
+        It is off by more than the square root of the unit roundoff, relative to the
+        test case's largest number. What is not far may be wrong, too.
+        """
+        limit = roundoff(self.dtype) ** 0.5
+        pairs = zip(self.cases, self.outs, strict=True)
+        return [relative_error(case, out) > limit for case, out in pairs]
+
     def wrong_first(self) -> "Outputs":
         """Return a copy that begins with the test cases in which outputs are wrong.
 
-        In the others most mutants agree, so they tell less.
+        In the others most mutants agree, so they tell less. Those that are far off are
+        taken for the wrong ones, if there are any: bounds are slow to measure.
         """
-        order = sorted(range(len(self.cases)), key=self.is_right)
+        far = self.are_far
+        is_last = self.is_right if not any(far) else lambda n: not far[n]
+        order = sorted(range(len(self.cases)), key=is_last)
         cases, outs = ([given[n] for n in order] for given in (self.cases, self.outs))
         return replace(self, cases=cases, outs=outs)
 
@@ -192,17 +212,17 @@ def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation
 
     Mutants are known faults. ``by_variant`` holds the outputs for each configuration
     (set of options) of the encoding. ``angles`` are the dtypes of angles to try, the
-    finest first. The result is ``None`` if no mutant and no two mutants give the
+    finest first. Mutants with a number that must be fitted, which takes long, are tried
+    after the others. The result is ``None`` if no mutant and no two mutants give the
     outputs.
     """
     tried = [_Search(outputs) for outputs in by_variant]
-    for count in (1, 2):
-        for dtype in angles:
-            for search in tried:
-                with np.errstate(all="ignore"):  # NaN agrees with nothing.
-                    found = search.first(count, dtype)
-                if found is not None:
-                    return found
+    for count, is_fitted, dtype in product((1, 2), (False, True), angles):
+        for search in tried:
+            with np.errstate(all="ignore"):  # NaN agrees with nothing.
+                found = search.first(count, dtype, is_fitted=is_fitted)
+            if found is not None:
+                return found
     return None
 
 
@@ -216,21 +236,33 @@ class _Search:
     def __init__(self, outputs: Outputs):
         self._case, self._numbers = outputs.cases[0], {}
         self._far: set[tuple] = set()  # wrong by more than any precision tried
-        table = mutants(self._case)
-        self._table = sorted(table, key=lambda mutant: len(mutant.start))
+        # A scale of buckets may be that of another option, which says less.
+        order = sorted(mutants(self._case), key=lambda mutant: mutant.name != "buckets")
+        self._table = sorted(order, key=lambda mutant: len(mutant.start))
         self.outputs = outputs.wrong_first()
-        # What is right near 0 has no wrong base or factor, and no two wrong parts.
-        self._is_right_near = all(map(outputs.is_right, outputs.near))
 
-    def first(self, count: int, angles: str) -> Explanation | None:
+    @cached_property
+    def _is_right_near(self) -> bool:
+        """True if all outputs near position 0 are right.
+
+        Such a kernel has no wrong base or factor, and no two wrong parts.
+        """
+        return all(map(self.outputs.is_right, self.outputs.near))
+
+    def first(
+        self, count: int, angles: str, *, is_fitted: bool
+    ) -> Explanation | None:
         """Return the first ``count`` mutants that jointly explain the kernel's outputs.
 
         Mutants are known faults. ``angles`` is the dtype that position times frequency
-        may have. The result is ``None`` if no ``count`` mutants explain the outputs.
+        may have; ``is_fitted`` says whether one of the mutants has a number to be
+        fitted. The result is ``None`` if no ``count`` mutants explain the outputs.
         """
         if count > 1 and self._is_right_near:
             return None
         for chosen in combinations(self._table, count):
+            if any(mutant.start for mutant in chosen) != is_fitted:
+                continue
             if count > 1 and not self._are_joint(chosen):
                 continue
             changes = [mutant.change for mutant in chosen]
