@@ -20,6 +20,7 @@ window.posedu.readRope = (() => {
     "ax[ei]s|context|(^|_)seq(_|$)|attention_chunk|logn|llama_4|fourier|sinusoid|" +
     "architecture$|kv_channels|.head_dim|head_size|^(embed_dim|dim|n_heads)$", "i");
   const [LARGEST, LARGEST_HEAD] = [2 ** 31, 2 ** 16];
+  const LOOSE = 1.01;  // for lengths that are not quite the factor times the training length
 
   const refer = (reason) => {
     throw new Error(`${reason}; this page reads a config.json of Hugging Face with the RoPE type ` +
@@ -109,13 +110,18 @@ window.posedu.readRope = (() => {
       unscaled: plain, frequencies: plain, remarks: [],
     };
     const factor = type === "default" ? 1 : value("factor");
+    if (factor < 1) refer(`${where}.factor is below 1`);
     if (type === "linear") reading.frequencies = plain.map((w) => w / factor);
     if (type === "dynamic") {  // They are plain up to the training length.
       reading.remarks = [`warning [stale-keys]: ${where}: under 'dynamic' ${known.staleKeys}`];
     }
     if (type === "yarn" || type === "llama3") {
       const name = "original_max_position_embeddings";
-      const trained = count(`${where}.${name}`, given[name] ?? longest);
+      const trained = count(`${where}.${name}`, given[name]);
+      const reach = type === "yarn" ? LOOSE * factor * trained : Infinity;
+      if (longest !== null && (trained > longest || longest > reach)) {
+        refer(`${name}, factor and max_position_embeddings do not fit`);
+      }
       const [fast, slow] = type === "yarn" ? [value("beta_fast", 32), value("beta_slow", 1)]
         : [value("high_freq_factor"), value("low_freq_factor")];
       if (fast < slow) refer(`the bounds of ${type} are in the wrong order`);
@@ -123,7 +129,7 @@ window.posedu.readRope = (() => {
       Object.assign(reading, { trained, frequencies: found });
     }
     if (type === "yarn") {
-      const growth = 0.1 * Math.log(Math.max(factor, 1));
+      const growth = 0.1 * Math.log(factor);
       reading.attention_factor = value("attention_factor", growth + 1);
     }
     if (!reading.frequencies.every(Number.isFinite)) refer(`${type} gives no finite frequencies`);

@@ -34,6 +34,11 @@ from posedu.tools.configs.rotary_config import (
 from posedu.tools.configs.unrotated import has_alibi, is_known, other_encodings
 
 EVERY = "all"
+TRAINED = "original_max_position_embeddings"
+BY_TRAINED = ("llama3", "longrope", "su", "yarn")
+"""Types whose frequencies depend on the training length."""
+RATIO_TOLERANCE = 0.01
+"""Relative difference of a factor and a ratio of lengths that is no contradiction."""
 SUBCONFIG = "_config"
 TEXT = "text_config"
 ATTENTION = "attn_config"
@@ -304,9 +309,8 @@ def _has_rope(config: Config, family: Family) -> bool:
     own = (*BASES, "alibi", "rope")
     if isinstance(inner, Mapping) and any(name in inner for name in own):
         return _has_heads(config)
-    is_known = family.base is not None or bool(family.filled)
     has_width = bool(family.head_dim or family.rope_head_dim or _has_heads(config))
-    return is_known and has_width
+    return family.is_measured and has_width
 
 
 def _require_list(name: str, value: object) -> None:
@@ -626,12 +630,39 @@ class _Part:
         for name, value in filled.items():
             if given.get(name) is None and value is not None:
                 given[name] = value
-        trained = self.config.get("original_max_position_embeddings")
-        if trained is not None:
-            given.setdefault("original_max_position_embeddings", trained)
+        self._complete_training_length(given)
         sections = first(self.config, "mrope_section")
         if sections is not None:
             given.setdefault("mrope_section", sections[1])
+
+    def _complete_training_length(self, given: RopeObject) -> None:
+        """Add the training length outside the object of RoPE parameters to ``given``.
+
+        A few classes of transformers use it, even if there is another one inside; the
+        others ignore it. It is used for families that are not known, too.
+        """
+        beside, inside = self.config.get(TRAINED), given.get(TRAINED)
+        if self.family.trained is not None:
+            used = self.family.trained if beside is None else beside
+            if inside is not None and inside != used:
+                whose = "the class's own" if beside is None else "outside it"
+                self._warn(
+                    "two-values",
+                    f"{TRAINED} is {short_repr(inside)} in the object of RoPE "
+                    f"parameters; {short_repr(used)}, {whose}, is used",
+                )
+            given[TRAINED] = used
+        elif self.family.is_measured and "auto_map" not in self.config:
+            types = given.get("rope_type"), given.get("type")
+            is_scaled = any(each in (*BY_TRAINED, "dynamic") for each in types)
+            if beside is not None and is_scaled and beside != inside:
+                self._warn(
+                    "ignored-name",
+                    f"{TRAINED} is {short_repr(beside)} outside the object of RoPE "
+                    "parameters, where this family's class ignores it",
+                )
+        elif beside is not None and inside is None:
+            given[TRAINED] = beside
 
     def _complete_from_attention(self, given: RopeObject) -> None:
         """Add the base of ``attn_config``, which DBRX has there, to ``given``."""
@@ -806,6 +837,7 @@ class _Part:
             layout=self._layout(),
         )
         made = replace(made, softmax=self._softmax(where, given, made))
+        self._remark_on_lengths(where, given, made)
         if axes == 1:
             return made
         equal = (made.width // 2 // axes,) * axes
@@ -813,6 +845,84 @@ class _Part:
             sections = made.sections or self.family.sections or equal
             return replace(made, sections=sections, order="alternating")
         return replace(made, sections=equal, order="separate")
+
+    def _remark_on_lengths(
+        self, where: str, given: RopeObject, made: RotaryConfig
+    ) -> None:
+        """Warn of a training length, a longest text and a factor that do not fit.
+
+        ``where`` is the name of the RoPE parameters ``given``, and ``made`` the rotary
+        embedding that they describe.
+        """
+
+        def warn(code: str, text: str) -> None:
+            self.remarks.append(Remark(WARNING, f"{where}{text}", code))
+
+        longest, trained = made.longest, made.trained
+        factor = made.options.get("factor", 1.0)
+        inner = given.maps[-1].get("max_position_embeddings")
+        if factor < 1 and made.method != "ntk":
+            warn(
+                "lengths",
+                f".factor is {factor:g}: below 1 it raises frequencies, as for texts "
+                "shorter than those of training",
+            )
+        if None not in (inner, longest) and inner != longest:
+            warn(
+                "two-values",
+                f".max_position_embeddings is {short_repr(inner)}, which is ignored: "
+                f"the one outside, {longest}, is used",
+            )
+        is_unscaled = made.method in ("default", "linear")
+        if is_unscaled and longest and self.family.trained is None:
+            stated = self.config.get(TRAINED) or given.maps[-1].get(TRAINED)
+            is_used = given.get("llama_4_scaling_beta") is not None
+            if is_used or type(stated) is not int or stated < 1:
+                return
+            ratio = longest / stated
+            if not math.isclose(ratio, factor, rel_tol=RATIO_TOLERANCE):
+                warn(
+                    "lengths",
+                    f".rope_type is {made.method!r}, where {TRAINED} has no effect: "
+                    f"max_position_embeddings is {ratio:g} times as long, and "
+                    f"frequencies are divided by {factor:g}",
+                )
+        if made.method not in BY_TRAINED or longest is None or trained is None:
+            return
+        if given.get(TRAINED) is None:
+            warn(
+                "lengths",
+                f" does not give {TRAINED}: max_position_embeddings, {longest:,}, is "
+                "taken as the training length, which is wrong if it is the length "
+                "after extension",
+            )
+        elif trained > longest:
+            warn(
+                "lengths",
+                f".{TRAINED}, {trained:,}, is above max_position_embeddings, "
+                f"{longest:,}: training cannot be longer than the longest text",
+            )
+        elif (
+            made.method == "yarn" and longest > (1 + RATIO_TOLERANCE) * factor * trained
+        ):
+            warn(
+                "lengths",
+                f": the factor {factor:g} extends the training length {trained:,} to "
+                f"{factor * trained:,.0f}, and max_position_embeddings is {longest:,}: "
+                "longer texts have angles that training did not have",
+            )
+        elif made.method == "longrope" and given.get("factor") is not None:
+            ratio = longest / trained
+            own = number(f"{where}.factor", given["factor"])
+            is_outside = self.family.trained or self.config.get(TRAINED) is not None
+            is_used = is_outside and given.get("attention_factor") is None
+            if is_used and not math.isclose(ratio, own, rel_tol=RATIO_TOLERANCE):
+                warn(
+                    "lengths",
+                    f".factor is {own:g}, from which transformers 5 computes the "
+                    f"attention factor; transformers 4 takes the ratio {ratio:g} of "
+                    f"max_position_embeddings to {TRAINED}",
+                )
 
     def _softmax(
         self, where: str, given: Mapping[str, Any], made: RotaryConfig

@@ -101,6 +101,9 @@ class Family:
         Whether the last layer is one of these, and the others are counted from it.
     temperature
         α and length of Llama 4's temperature if the configuration gives none.
+    trained
+        Training length, if the class has it outside the object of RoPE parameters and
+        the configuration gives none there. Other classes have it inside.
     """
 
     base: float | None = None
@@ -133,6 +136,12 @@ class Family:
     nope_interval: int | None = None
     counts_from_end: bool = False
     temperature: tuple[float, float] | None = None
+    trained: int | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """True if it is known what the family's class of transformers reads."""
+        return self.base is not None or bool(self.filled)
 
 
 ROTARY = ("position_embeddings_type", "rotary", "relative")
@@ -154,6 +163,8 @@ SPECIAL: Mapping[str, Family] = {
     "granitemoehybrid": Family(requires=("position_embedding_type", "rope", None)),
     "llama4_vision_model": Family(axes=2, layout="interleaved"),
     "minimax_m3_vl_vision": Family(axes=3),
+    "phi3": Family(trained=4096),
+    "phi4_multimodal": Family(trained=4096),
     "pixtral": Family(axes=2, alternating=True),
     "qwen2_5_omni_dit": Family(
         layout="interleaved", note="only the first head of each layer is rotated"

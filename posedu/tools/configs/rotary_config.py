@@ -25,6 +25,8 @@ CODES: Mapping[str, str] = {
     "two-values": "one thing has two different values under two names, one name is "
     "there twice, or two values contradict each other",
     "unknown-type": "a RoPE type or class that the library does not define",
+    "lengths": "the training length, the longest text and the factor of a RoPE scaling "
+    "method contradict each other, or the training length is missing",
     "missing-base": "no base is given, and what a library takes in its place differs",
     "class-defaults": "the class fills in what the file leaves out, and what it fills "
     "in is not known here",

@@ -249,9 +249,7 @@ class _Search:
         """
         return all(map(self.outputs.is_right, self.outputs.near))
 
-    def first(
-        self, count: int, angles: str, *, is_fitted: bool
-    ) -> Explanation | None:
+    def first(self, count: int, angles: str, *, is_fitted: bool) -> Explanation | None:
         """Return the first ``count`` mutants that jointly explain the kernel's outputs.
 
         Mutants are known faults. ``angles`` is the dtype that position times frequency

@@ -45,18 +45,29 @@ COMMON = {
     "default": scaled(rope_type="default"),
     "default, without a type": scaled(),
     "linear": scaled(rope_type="linear", factor=4),
-    "a factor below 1": scaled(rope_type="linear", factor=0.5),
     "dynamic": scaled(rope_type="dynamic", factor=2.0),
     "yarn": scaled(rope_type="yarn", factor=16.0, original_max_position_embeddings=512),
-    "yarn, no length of its own": scaled(type="yarn", factor=4),
     "yarn, all numbers": scaled(
-        rope_type="yarn", factor=8, beta_fast=4, beta_slow=2, attention_factor=0.5
+        **{"rope_type": "yarn", "factor": 8, "beta_fast": 4, "beta_slow": 2},
+        **{"attention_factor": 0.5, "original_max_position_embeddings": 4096},
     ),
-    "yarn, a ramp of no width": scaled(rope_type="yarn", factor=8, beta_fast=1),
-    "yarn, two tokens": scaled(
-        rope_type="yarn", factor=8, original_max_position_embeddings=2
+    "yarn, a ramp of no width": scaled(
+        rope_type="yarn",
+        factor=8,
+        beta_fast=1,
+        original_max_position_embeddings=4096,
     ),
-    "yarn, a factor below 1": scaled(rope_type="yarn", factor=0.5),
+    "yarn, two tokens": {
+        **scaled(rope_type="yarn", factor=8, original_max_position_embeddings=2),
+        "max_position_embeddings": 16,
+    },
+    "yarn, a rounded factor": scaled(
+        rope_type="yarn", factor=7.93, original_max_position_embeddings=512
+    ),
+    "yarn, no longest text": {
+        **scaled(rope_type="yarn", factor=8, original_max_position_embeddings=64),
+        "max_position_embeddings": None,
+    },
     "llama3": scaled(
         rope_type="llama3",
         factor=8,
@@ -97,6 +108,24 @@ COMMON = {
 }
 """Configurations that the page reads."""
 TYPES = {
+    "a factor below 1": scaled(rope_type="linear", factor=0.5),
+    "yarn, no length of its own": scaled(type="yarn", factor=4),
+    "yarn, a factor below 1": scaled(
+        rope_type="yarn", factor=0.5, original_max_position_embeddings=4096
+    ),
+    "yarn, longer texts": scaled(
+        rope_type="yarn", factor=4, original_max_position_embeddings=512
+    ),
+    "yarn, shorter texts": scaled(
+        rope_type="yarn", factor=4, original_max_position_embeddings=8192
+    ),
+    "llama3, shorter texts": scaled(
+        rope_type="llama3",
+        factor=8,
+        low_freq_factor=1,
+        high_freq_factor=4,
+        original_max_position_embeddings=8192,
+    ),
     "alpha": scaled(rope_type="dynamic", alpha=1000.0, factor=1.0),
     "yarn, no factor": scaled(rope_type="yarn", original_max_position_embeddings=256),
     "yarn, whole": scaled(rope_type="yarn", factor=8, truncate=False, beta_fast=4),
@@ -448,10 +477,10 @@ MUTANTS = {
         "[pairOf(fast), pairOf(slow)]",
     ),
     "the attention factor squared": ("growth + 1)", "(growth + 1) ** 2)"),
-    "an attention factor below 1": (
-        "Math.log(Math.max(factor, 1))",
-        "Math.log(factor)",
-    ),
+    "factors below 1": ("if (factor < 1)", "if (false)"),
+    "lengths that do not fit": ("trained > longest || longest > reach", "false"),
+    "training beyond the longest text": ("trained > longest || ", ""),
+    "texts beyond the factor": (" || longest > reach", ""),
     "a ramp of no width": ("high += 0.001", "high += 2"),
     "the slow pairs kept": ("(1 - gamma[p]) * w / s", "(1 - gamma[p]) * w"),
     "the bounds of llama3 swapped": (

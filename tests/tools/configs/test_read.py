@@ -1179,6 +1179,112 @@ def test_what_is_wrong_is_said(case):
         assert sum(text in warning for warning in warnings) == 1
 
 
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+LISTS = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
+LONGROPE = {"rope_type": "longrope", "original_max_position_embeddings": 4096, **LISTS}
+LENGTHS = {
+    # What max_position_embeddings and the object say, and words of the warning.
+    "as far as the factor": (131072, YARN, None),
+    "a longest text that is not extended, as Qwen's": (32768, YARN, None),
+    "a little more, as Qwen 3's": (40960, YARN, None),
+    "a rounded factor": (131072, {**YARN, "factor": 3.99}, None),
+    "no longest text": (None, YARN, None),
+    "farther than the factor": (131072, {**YARN, "factor": 2.0}, "to 65,536, and"),
+    "a factor of 1": (131072, {**YARN, "factor": 1.0}, "to 32,768, and"),
+    "shorter than training": (8192, YARN, "32,768, is above max_position_embeddings"),
+    "no training length": (
+        131072,
+        {"rope_type": "yarn", "factor": 4.0},
+        "131,072, is taken as the training length",
+    ),
+    "Llama 3.1": (131072, LLAMA_31["rope_scaling"], None),
+    "Llama 3.1, shorter": (4096, LLAMA_31["rope_scaling"], "8,192, is above"),
+    "Llama 3.1, no training length": (
+        131072,
+        {**LLAMA_31["rope_scaling"], "original_max_position_embeddings": None},
+        "is taken as the training length",
+    ),
+    "a factor below 1": (8192, {"type": "linear", "factor": 0.5}, "factor is 0.5: bel"),
+    "linear": (8192, {"type": "linear", "factor": 2.0}, None),
+    "linear, a ratio": (
+        8192,
+        {"type": "linear", "factor": 2.0, "original_max_position_embeddings": 4096},
+        None,
+    ),
+    "linear, another ratio": (
+        8192,
+        {"type": "linear", "factor": 2.0, "original_max_position_embeddings": 2048},
+        "is 4 times as long, and frequencies are divided by 2",
+    ),
+    "not scaled": (
+        8192,
+        {"rope_type": "default", "original_max_position_embeddings": 2048},
+        "is 4 times as long, and frequencies are divided by 1",
+    ),
+    "no text longer than training": (
+        2048,
+        {"rope_type": "default", "original_max_position_embeddings": 2048},
+        None,
+    ),
+    "a length of the temperature": (
+        8192,
+        {"original_max_position_embeddings": 2048, "llama_4_scaling_beta": 0.1},
+        None,
+    ),
+    "two longest texts": (
+        131072,
+        {**YARN, "max_position_embeddings": 65536},
+        "is 65536, which is ignored: the one outside, 131072,",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+def test_lengths_that_do_not_fit_are_said(case):
+    longest, given, text = LENGTHS[case]
+    config = {**LLAMA, "max_position_embeddings": longest, "rope_theta": 1e6}
+    warnings = read_rope({**config, "rope_scaling": given}).warnings
+    assert [text in warning for warning in warnings] == [True] * (text is not None)
+
+
+def test_a_training_length_outside_is_read_where_the_class_reads_it():
+    """``standardize_rope_params`` of transformers 5.23, tried on 192 classes.
+
+    Only Phi-3 and Phi-4-multimodal have it outside, where it is 4096 unless the file
+    says otherwise; others take ``max_position_embeddings`` if there is none inside.
+    """
+    name = "original_max_position_embeddings"
+    alone = {k: v for k, v in YARN.items() if k != name}
+
+    def trained(family, beside, inside):
+        config = {**LLAMA, "model_type": family, "rope_theta": 1e6, name: beside}
+        read = read_rope({**config, "rope_scaling": {**alone, name: inside}})
+        said = [w for w in read.warnings if "outside" in w or "own, is used" in w]
+        return read.kinds["all"].trained, len(said)
+
+    assert trained("llama", 4096, None) == (131072, 1)
+    assert trained("llama", 4096, 32768) == (32768, 1)
+    assert trained("llama", 32768, 32768) == (32768, 0)
+    assert trained("phi3", 8192, None) == (8192, 0)
+    assert trained("phi3", 8192, 32768) == (8192, 1)
+    assert trained("phi3", None, 32768) == (4096, 1)
+    assert trained("phi4_multimodal", None, None) == (4096, 0)
+    assert trained("of nobody", 4096, None) == (4096, 0)
+    own_code = {**LLAMA, "auto_map": {}, name: 4096, "rope_scaling": alone}
+    assert read_rope(own_code).kinds["all"].trained == 4096
+
+
+def test_a_factor_that_two_versions_of_a_library_take_from_elsewhere_is_said():
+    """``_compute_longrope_parameters`` of transformers 4.57.6 takes a ratio."""
+    phi = {**LLAMA, "model_type": "phi3", "rope_theta": 1e4}
+    for factor, said in ((32.0, 0), (4.0, 1)):
+        read = read_rope({**phi, "rope_scaling": {**LONGROPE, "factor": factor}})
+        texts = [w for w in read.warnings if "takes the ratio 32" in w]
+        assert len(texts) == said
+        wanted = math.sqrt(1 + math.log(factor) / math.log(4096))
+        assert read.kinds["all"].attention_factor == pytest.approx(wanted)
+
+
 def test_of_two_objects_the_one_that_transformers_takes_is_read():
     """``convert_rope_params_to_dict`` of transformers 5 takes ``rope_scaling``."""
     both = LLAMA_31 | {"rope_parameters": {"rope_type": "linear", "factor": 2.0}}

@@ -13,7 +13,7 @@ from support.sparse_configs import order, stored, table, verdict
 
 TABLE = json.loads((ROOT / "book/data/config-families.json").read_text("utf-8"))
 WORST = {row["family"]: row["verdict"] for row in TABLE["families"]}
-HAND_WRITTEN = {"alternating", "note", "refused", "requires"}
+HAND_WRITTEN = {"alternating", "note", "refused", "requires", "trained"}
 """Properties that are in ``SPECIAL`` alone."""
 OF_OTHER_FILES = {"head_share", "has_window", "no_rotation", "unrotated", "parts"}
 """Properties that change no rotation of a sparse file of a class with rotations."""
