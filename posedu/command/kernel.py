@@ -1,6 +1,8 @@
 """Parts of the command that test kernels: ``posedu kernel`` and ``posedu oracle``."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -92,13 +94,14 @@ def kernel(
         given = parse_options(options or (), (*own, "d", "angles", "name", "kernel"))
         of_config = {} if config is None else _of_config(config)
         sizes = {} if d is None else {"d": d}
-        verdict = check_kernel(
-            import_kernel(function),
-            encoding,
-            angles=angles,
-            **own,
-            **of_config | sizes | given,
-        )
+        with _one_thread():
+            verdict = check_kernel(
+                import_kernel(function),
+                encoding,
+                angles=angles,
+                **own,
+                **of_config | sizes | given,
+            )
     except (OracleError, ConfigError, RuntimeError, AssertionError, OSError) as error:
         refuse(function, error)
     if json:
@@ -129,6 +132,19 @@ def oracle(
         refuse(out if isinstance(error, OSError) else encoding, error)
     show(f"{out}: {len(made)} cases of {encoding}")
     raise typer.Exit(FINE)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Give PyTorch one thread: several would wait for each other at small tensors."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _of_config(config: str) -> dict[str, Any]:
