@@ -9,6 +9,8 @@ from posedu._argument_types import short_repr
 from posedu.tools.configs.rotary_config import ConfigError
 
 LARGEST = 2**31  # largest count, more than any model has of anything
+MOST_LAYERS = 4096
+MOST_HEADS = 2**16
 NUMBER = re.compile(
     r"\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
 )
@@ -51,6 +53,30 @@ def count(name: str, value: object) -> int:
             f"{name} must be a whole number up to 2^31, got {short_repr(value)}"
         )
     return int(found)
+
+
+def heads(name: str, value: object) -> int:
+    """Return ``value``, a number of heads up to 2¹⁶ or a text of one, as an integer.
+
+    Raises
+    ------
+    ConfigError
+        The value is anything else; the message names the key, ``name``.
+    """
+    found = count(name, value)
+    if found > MOST_HEADS:
+        raise ConfigError(
+            f"{name} must be at most {MOST_HEADS} heads, got {short_repr(value)}"
+        )
+    return found
+
+
+def require_layers(name: str, values: Sequence[Any]) -> None:
+    """Raise ConfigError if a list by layer, the value of ``name``, is too long."""
+    if len(values) > MOST_LAYERS:
+        raise ConfigError(
+            f"{name} must have at most {MOST_LAYERS} layers, got {len(values):,}"
+        )
 
 
 def features(head_dim: int, share: float) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from posedu.tools.configs._fields import (
     count,
     first,
+    heads,
     mapping,
     number,
     numbers,
@@ -181,7 +182,7 @@ def _other_encodings(
                         continue
                     options["bias_max"] = number(f"{family}.{name}", given(name))
                 if isinstance(given(HEADS), int):
-                    options["heads"] = whole(HEADS)
+                    options["heads"] = heads(f"{family}.{HEADS}", given(HEADS))
             case "learned":
                 options = {"rows": whole(fact["rows"])} if given(fact["rows"]) else {}
             case "t5":

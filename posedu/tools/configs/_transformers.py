@@ -8,11 +8,13 @@ from typing import Any
 
 from posedu.numpy.rotary import yarn_attention_factor
 from posedu.tools.configs._fields import (
+    MOST_LAYERS,
     count,
     features,
     first,
     mapping,
     number,
+    require_layers,
     short_repr,
 )
 from posedu.tools.configs._rope_parameters import KNOWN, Parameters, rope
@@ -76,7 +78,6 @@ BASES = (
     "rotary_base",
 )
 DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-MOST_LAYERS = 4096
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta")
 OTHER_BASES = (*LOCAL_BASES, "global_rope_theta", "compress_rope_theta")
 """Names of the base of some kinds of layer."""
@@ -741,6 +742,13 @@ class _Part:
             switch = self._switches()
         else:
             self.config.get("no_rope_layer_interval")  # the lists are what counts
+        for name, of in (
+            ("layer_types", types),
+            ("no_rope_layers", switch),
+            ("layer_rope_theta", bases),
+        ):
+            if isinstance(of, list):
+                require_layers(f"{self.prefix}{name}", of)
         if isinstance(types, list) and all(isinstance(t, str) for t in types):
             layers = tuple(types)
         elif isinstance(switch, list) and switch:

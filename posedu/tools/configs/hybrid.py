@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posedu.tools.configs._fields import count, counts, first, mapping, short_repr
+from posedu.tools.configs._fields import (
+    MOST_LAYERS,
+    count,
+    counts,
+    first,
+    mapping,
+    require_layers,
+    short_repr,
+)
 from posedu.tools.configs.mixers import Mixers, Recurrence, Role
 from posedu.tools.configs.rotary_config import ConfigError
 
@@ -84,7 +92,6 @@ GGUF: Mapping[str, Recurrence] = {
     "qwen3next": "gated-delta-net",
 }
 """The recurrence of each hybrid architecture of llama.cpp."""
-MOST_LAYERS = 4096
 
 Config = Mapping[str, Any]
 
@@ -117,14 +124,17 @@ def _roles(config: Config, family: str) -> tuple[Role, ...]:
     for name in ("layer_types", "layers_block_type"):
         types = config.get(name)
         if isinstance(types, list | tuple) and types:
+            require_layers(name, types)
             return tuple(TYPES.get(_text(name, each), "attention") for each in types)
-    pattern = config.get("hybrid_override_pattern")
+    name = "hybrid_override_pattern"
+    pattern = config.get(name)
     if pattern is not None:
         if not isinstance(pattern, str) or not {*pattern} <= {*PATTERN}:
             raise ConfigError(
-                "hybrid_override_pattern must be a text of the letters "
-                f"{', '.join(PATTERN)}, got {short_repr(pattern)}"
+                f"{name} must be a text of the letters {', '.join(PATTERN)}, got "
+                f"{short_repr(pattern)}"
             )
+        require_layers(name, pattern)
         return tuple(PATTERN[letter] for letter in pattern)
     given = first(config, "num_hidden_layers")
     if given is None:
@@ -170,6 +180,7 @@ def _gguf_roles(architecture: str, own: Config) -> tuple[Role, ...]:
     """
     heads, given = own.get("attention.head_count_kv"), own.get("block_count")
     if isinstance(heads, list | tuple):
+        require_layers("attention.head_count_kv", heads)
         widths = own.get("feed_forward_length")
         is_mlp = [False] * len(heads)
         if architecture.startswith("nemotron") and isinstance(widths, list | tuple):

@@ -232,6 +232,13 @@ class Temperature:
     index_from: int
     layers: str
 
+    def __str__(self) -> str:
+        of = "i" if self.index_from == 0 else f"(i + {self.index_from})"
+        return (
+            f"1 + {self.alpha:g} ln(1 + ⌊{of}/{self.length:g}⌋) for a query at "
+            f"position i, in layers {self.layers!r}"
+        )
+
 
 @check_types
 @dataclass(frozen=True, kw_only=True)
@@ -301,6 +308,8 @@ class Reading(Table):
         """
         of = f" of {self.family}" if self.family else ""
         text = f"Rotary embeddings{of}, config format: {self.format}"
+        if self.temperature:
+            text += f". Scores are multiplied by {self.temperature}"
         if self.is_rotated:
             return text
         from_where = f"comes from {self.order}" if self.order else "is not known here"

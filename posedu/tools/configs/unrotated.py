@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from posedu.tools.configs._fields import count, first, mapping, number
+from posedu.tools.configs._fields import count, first, heads, mapping, number
 from posedu.tools.configs.other_encoding import OtherEncoding
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -99,8 +99,8 @@ def _alibi(config: Mapping[str, Any]) -> OtherEncoding:
     inner = {} if inner is None else mapping("attn_config", inner)
     given = first(inner, "alibi_bias_max") or first(config, "alibi_bias_max")
     options: dict[str, Any] = {"bias_max": number(*given) if given else 8.0}
-    if heads := first(config, *HEADS):
-        options["heads"] = count(*heads)
+    if own := first(config, *HEADS):
+        options["heads"] = heads(*own)
     return OtherEncoding(kind="alibi", options=options)
 
 

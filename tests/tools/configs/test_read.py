@@ -714,6 +714,18 @@ def test_an_object_of_transformers_is_read_by_its_dictionary():
     assert str(read_rope(Config())) == str(read_rope(LLAMA_31))
 
 
+def test_a_temperature_is_in_the_caption():
+    read = read_rope(
+        {
+            **{**LLAMA, "model_type": "llama4_text", "rope_theta": 5e5},
+            **{"num_hidden_layers": 8, "floor_scale": 8192, "attn_scale": 0.1},
+        }
+    )
+    text = "1 + 0.1 ln(1 + ⌊(i + 1)/8192⌋) for a query at position i, in layers 'none'"
+    assert f"Scores are multiplied by {text}" in read.caption()
+    assert "multiplied" not in read_rope(LLAMA_31).caption()
+
+
 def test_temperatures():
     """Llama 4's in layers without rotation, Mistral's in all; as the chapter has it."""
     llama = read_rope(CASES["llama4.Llama4TextRotaryEmbedding"]["config"])
@@ -1387,6 +1399,43 @@ def test_what_says_nothing_is_refused_with_its_place(case):
         read = read_rope(config)
         for rope in read.kinds.values():
             rope.frequencies()
+
+
+MANY = 4097
+SIZES = {
+    "heads of ALiBi": ({"model_type": "bloom", "n_head": 2**16 + 1}, "65536 heads"),
+    "heads of ALiBi, inside": (
+        {"model_type": "mpt", "n_heads": 2**30, "attn_config": {"alibi": True}},
+        "65536 heads",
+    ),
+    "heads of ALiBi, in GGUF": (
+        {"general.architecture": "bloom", "bloom.attention.head_count": 2**30},
+        "65536 heads",
+    ),
+    "types of layers": (
+        {**LLAMA, "rope_theta": 1e4, "layer_types": ["full_attention"] * MANY},
+        "layer_types must have at most 4096 layers, got 4,097",
+    ),
+    "switches of layers": (
+        {**LLAMA, "rope_theta": 1e4, "no_rope_layers": [1] * MANY},
+        "no_rope_layers must have at most 4096",
+    ),
+    "a pattern": (
+        {"model_type": "nemotron_h", "hybrid_override_pattern": "M" * MANY},
+        "hybrid_override_pattern must have at most 4096",
+    ),
+    "layers in GGUF": (
+        {"general.architecture": "jamba", "jamba.attention.head_count_kv": [0] * MANY},
+        "head_count_kv must have at most 4096",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_sizes_that_would_take_minutes_or_all_memory_are_refused(case):
+    config, message = SIZES[case]
+    with pytest.raises(ConfigError, match=message):
+        str(read_rope(config))
 
 
 JUNK = st.recursive(
