@@ -64,16 +64,23 @@ def config(
     statuses = [FINE]
     for target in targets:
         try:
-            for name, source in sources(target):
-                reading = _without(read_rope(source), ignore or ())
-                if json:
-                    show_json("posedu.config/1", name, as_json(reading))
-                else:
-                    _show(name, reading, titled=len(targets) > 1 or name != target)
-                is_wrong = reading.warnings or (strict and _is_incomplete(reading))
-                statuses.append(WRONG if is_wrong else FINE)
+            found = [*sources(target)]
         except (ConfigError, OSError) as error:
             statuses.append(complain(target, error))
+            continue
+        for name, load in found:
+            try:
+                reading = _without(read_rope(load()), ignore or ())
+                content = as_json(reading) if json else {}
+            except (ConfigError, OSError) as error:
+                statuses.append(complain(name, error))
+                continue
+            if json:
+                show_json("posedu.config/1", name, content)
+            else:
+                _show(name, reading, titled=len(targets) > 1 or name != target)
+            is_wrong = reading.warnings or (strict and _is_incomplete(reading))
+            statuses.append(WRONG if is_wrong else FINE)
     raise typer.Exit(max(statuses))
 
 
@@ -130,7 +137,8 @@ def _one(target: str) -> tuple[Source, Reading]:
     The result is what is read, and the reading.
     """
     try:
-        found = [(source, read_rope(source)) for _, source in sources(target)]
+        loaded = [load() for _, load in sources(target)]
+        found = [(source, read_rope(source)) for source in loaded]
     except (ConfigError, OSError) as error:
         refuse(target, error)
     if len(found) != 1:

@@ -1,13 +1,14 @@
 """Targets of a command: files, folders, names on the Hub and the standard input."""
 
-import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from posedu.tools.configs import _yaml
+from posedu.tools.configs._content import of_json
 from posedu.tools.configs.rotary_config import ConfigError
 
 Source = str | Path | Mapping[str, Any]
@@ -15,52 +16,46 @@ FUNCTION = re.compile(r"([\w.]+|.*\.py):[A-Za-z_]\w*")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
-def sources(target: str) -> Iterator[tuple[str, Source]]:
-    """Yield the configurations that ``target`` names, each with its own name.
+def sources(target: str) -> Iterator[tuple[str, Callable[[], Source]]]:
+    """Yield the name of each configuration that ``target`` names, and its loader.
 
-    They are what :func:`posedu.tools.read_rope` reads: the path of a file or folder, or
-    the content of the standard input (``-``), of a line of a ``.jsonl`` file or of a
-    document of a YAML file. A name
-    such as ``mistralai/Mistral-7B-v0.1``, if there is no such path, is a model of the
-    Hugging Face Hub, whose ``config.json`` is fetched or taken from the local cache.
+    Loaded is what :func:`posedu.tools.read_rope` reads: the path of a file or folder,
+    or the content of the standard input (``-``), of a line of a ``.jsonl`` file or of a
+    document of a YAML file. A name such as ``mistralai/Mistral-7B-v0.1``, if there is
+    no such path, is a model of the Hugging Face Hub, whose ``config.json`` is fetched
+    or taken from the local cache.
 
     Raises
     ------
     ConfigError
-        The text is not JSON or YAML, or the Hub's file is not to be had.
+        The file is not YAML, or there is no configuration in it. Loaders raise it if a
+        text is not JSON, or the Hub's file is not to be had.
     """
+    path = Path(target)
     if target == "-":
-        yield "-", _parsed(sys.stdin.read(), "the standard input")
-    elif Path(target).suffix == ".jsonl":
-        lines = Path(target).read_text(encoding="utf-8").splitlines()
-        for n, line in enumerate(lines, 1):
-            if line.strip():
-                yield f"{target}:{n}", _parsed(line, f"line {n}")
-    elif Path(target).suffix in _yaml.SUFFIXES:
-        contents = _yaml.documents(Path(target))
+        text = getattr(sys.stdin, "buffer", sys.stdin).read()
+        yield "-", partial(of_json, text, "the standard input")
+    elif path.suffix == ".jsonl":
+        lines = path.read_bytes().split(b"\n")
+        given = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
+        if not given:
+            raise ConfigError("the file has no configuration")
+        for n, line in given:
+            yield f"{target}:{n}", partial(of_json, line, "the line")
+    elif path.suffix in _yaml.SUFFIXES:
+        contents = _yaml.documents(path)
         for n, content in enumerate(contents, 1):
-            if not isinstance(content, Mapping):
-                raise ConfigError(f"document {n} must be an object with names")
-            yield target if len(contents) == 1 else f"{target}:{n}", content
-    elif not Path(target).exists() and HUB_ID.fullmatch(target):
-        yield target, _from_hub(target)
+            name = target if len(contents) == 1 else f"{target}:{n}"
+            yield name, lambda content=content: content
+    elif not path.exists() and HUB_ID.fullmatch(target):
+        yield target, partial(_from_hub, target)
     else:
-        yield target, Path(target)
+        yield target, lambda: path
 
 
 def is_function(target: str) -> bool:
     """Return whether ``target`` is module:function or FILE.py:function."""
     return not Path(target).exists() and FUNCTION.fullmatch(target) is not None
-
-
-def _parsed(text: str, where: str) -> Mapping[str, Any]:
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{where} is not JSON: {error}") from error
-    if not isinstance(content, Mapping):
-        raise ConfigError(f"{where} must be a JSON object")
-    return content
 
 
 def _from_hub(name: str) -> Path:

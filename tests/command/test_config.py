@@ -93,6 +93,63 @@ def test_each_line_of_a_file_of_lines_is_a_configuration(tmp_path, capsys):
     assert said[1]["remarks"][0]["code"] == "unread-name"
 
 
+BOMB = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{n}: &a{n} {{{', '.join(f'k{k}: *a{n - 1}' for k in range(9))}}}\n"
+    for n in range(1, 12)
+)
+HOSTILE = {
+    # A file, and for each complaint what is complained of and a part of the reason.
+    ("empty.json", b""): [("", "it is empty")],
+    ("list.json", b"[1]"): [("", "must be a JSON object, got [1]")],
+    ("bytes.json", b"\xff\xff"): [("", "it is not text")],
+    ("deep.json", b'{"a":' * 10**5): [("", "recursion")],
+    ("cut.jsonl", b'{"rope_theta": 1'): [(":1", "it ends within an object")],
+    ("empty.jsonl", b"\n \n"): [("", "no configuration")],
+    ("bytes.jsonl", b"\xff\n[]\n"): [(":1", "it is not text"), (":2", "JSON object")],
+    ("deep.jsonl", b"[" * 10**5): [(":1", "recursion")],
+    ("empty.yaml", b"---\n---\n"): [("", "no configuration")],
+    ("list.yaml", b"a: 1\n---\n- 1\n"): [("", "document 2 must be an object")],
+    ("code.yaml", b"!!python/name:os.system"): [("", "not YAML")],
+    ("in itself.yaml", b"&x {a: *x, rope_theta: 10.0, head_dim: 8}"): [("", "within")],
+    ("a bomb.yaml", BOMB.encode()): [("", "at most 65536 objects")],
+    ("cut.gguf", b"GGUF\x03\0\0\0"): [("", "damaged")],
+}
+
+
+@pytest.mark.parametrize(("name", "data"), HOSTILE)
+def test_a_file_that_is_none_is_refused_in_a_sentence(name, data, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert main(["config", str(path)]) == 2
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert said.out == "" and len(lines) == len(HOSTILE[name, data])
+    for line, (place, reason) in zip(lines, HOSTILE[name, data], strict=True):
+        assert line.startswith(f"{path}{place}: ") and reason in line
+
+
+def test_a_broken_line_hides_no_other(tmp_path, capsys):
+    path = tmp_path / "all.jsonl"
+    lines = "{", json.dumps(LLAMA | {"note": "\u2028"}, ensure_ascii=False), "[]"
+    path.write_text("\n".join(lines), "utf-8")
+    assert main(["config", str(path)]) == 2
+    said = capsys.readouterr()
+    assert "10,000" in said.out
+    named = [line.partition(": ")[0] for line in said.err.splitlines()]
+    assert named == [f"{path}:1", f"{path}:3"]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.yaml", "-"])
+def test_a_key_that_is_given_twice_is_said(name, tmp_path, monkeypatch, capsys):
+    text = '{"rope_theta": 1.0e+4, "head_dim": 64, "rope_theta": 2.0e+4}'
+    (tmp_path / name).write_text(text, "utf-8")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    target = name if name == "-" else str(tmp_path / name)
+    assert main(["config", target]) == 1
+    said = capsys.readouterr().out
+    assert "'rope_theta' is given twice; the last is used" in said and "20,000" in said
+
+
 def test_a_name_of_the_hub_is_read_from_its_library(write, monkeypatch, capsys):
     path = write(LLAMA)
     asked = []

@@ -53,7 +53,7 @@ def content(path: Path) -> dict[str, Any]:
     """
     try:
         reader = _Header(path)
-    except (LookupError, struct.error, OverflowError, RecursionError) as error:
+    except (LookupError, struct.error, OverflowError, ValueError) as error:
         raise ValueError(f"it is damaged, {error}") from error
     found: dict[str, Any] = {}
     for name, field in reader.fields.items():

@@ -1,13 +1,12 @@
 """Reader of rotary embeddings from configurations in any known format."""
 
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from posedu.tools.configs import _other_formats, _timm, _transformers, _yaml
+from posedu.tools.configs._content import Content, of_json
 from posedu.tools.configs._fields import short_repr
 from posedu.tools.configs._watched import Watched, about_positions
 from posedu.tools.configs.rotary_config import (
@@ -19,6 +18,8 @@ from posedu.tools.configs.rotary_config import (
 )
 
 LARGEST_FILE = 2**24  # bytes; configurations have thousands
+MOST_OBJECTS = 2**16  # objects and lists in a configuration
+DEEPEST = 100  # objects within each other
 GGUF = b"GGUF"  # first bytes of a .gguf file
 
 Config = Mapping[str, Any]
@@ -95,18 +96,7 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         The file cannot be read.
     """
     if isinstance(config, str | Path):
-        config, repeated = _load(Path(config))
-        if isinstance(config, Mapping):
-            reading = read_rope(config)
-            warnings = (
-                Remark(
-                    WARNING,
-                    f"{short_repr(key)} is given twice; the last is used",
-                    "two-values",
-                )
-                for key in repeated
-            )
-            return replace(reading, remarks=(*reading.remarks, *warnings))
+        config = _load(Path(config))
     elif not isinstance(config, Mapping) and callable(
         as_mapping := getattr(config, "to_dict", None)
     ):
@@ -118,8 +108,40 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         )
     if wrong := [name for name in config if not isinstance(name, str)]:
         raise ConfigError(f"the keys must be text, got {short_repr(wrong[0])}")
-    if _is_dump(config):
-        config = _gguf().from_dump(config)
+    _require_small(config)
+    reading = _read(_gguf().from_dump(config) if _is_dump(config) else config)
+    warnings = (
+        Remark(
+            WARNING, f"{short_repr(key)} is given twice; the last is used", "two-values"
+        )
+        for key in (config.repeated if isinstance(config, Content) else ())
+    )
+    return replace(reading, remarks=(*reading.remarks, *warnings))
+
+
+def _require_small(config: Config) -> None:
+    """Raise ConfigError if objects are nested too deeply, or too many.
+
+    In YAML, an object may be within itself, or within ten others that are each within
+    ten others.
+    """
+    left: list[tuple[Any, int]] = [(config, 1)]
+    count = 0
+    while left:
+        of, depth = left.pop()
+        count += 1
+        if depth > DEEPEST or count > MOST_OBJECTS:
+            raise ConfigError(
+                f"a configuration must have at most {MOST_OBJECTS} objects, at most "
+                f"{DEEPEST} within each other"
+            )
+        values = of.values() if isinstance(of, Mapping) else of
+        inner = (v for v in values if isinstance(v, Mapping | list | tuple))
+        left += [(value, depth + 1) for value in inner]
+
+
+def _read(config: Config) -> Reading:
+    """Read a configuration by the first reader that recognizes it."""
     for recognizes, read in READERS:
         if recognizes(config):
             return _with_unread(read, config)
@@ -188,8 +210,8 @@ def _with_unread(read: Reader, config: Config) -> Reading:
     return replace(reading, remarks=(*reading.remarks, *unread))
 
 
-def _load(path: Path) -> tuple[Any, list[str]]:
-    """Return the content of a file, and the keys that an object in it has twice."""
+def _load(path: Path) -> Config:
+    """Return the content of a file."""
     if path.is_dir():
         named = [path / name for name in ("config.json", "params.json")]
         path = next((file for file in named if file.exists()), named[0])
@@ -197,35 +219,15 @@ def _load(path: Path) -> tuple[Any, list[str]]:
         found = _yaml.documents(path)
         if len(found) != 1:
             raise ConfigError(f"the file must have one document, got {len(found)}")
-        return found[0], []
+        return found[0]
     with path.open("rb") as file:
         data = file.read(len(GGUF))
         if data == GGUF:
-            return _gguf().from_file(path), []
+            return _gguf().from_file(path)
         data += file.read(LARGEST_FILE + 1 - len(GGUF))
     if len(data) > LARGEST_FILE:
         raise ConfigError(
             f"the file must have at most {LARGEST_FILE} bytes to be a configuration, "
             f"got {path.stat().st_size}"
         )
-    repeated: list[str] = []
-
-    def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            counted = Counter(name for name, _ in pairs)
-            repeated.extend(name for name, n in counted.items() if n > 1)
-        return found
-
-    try:
-        return json.loads(data, object_pairs_hook=hook), repeated
-    except UnicodeDecodeError as error:
-        raise ConfigError("the file is not JSON: it is not text") from error
-    except json.JSONDecodeError as error:
-        is_cut = error.pos >= len(error.doc.rstrip()) or "Unterminated" in error.msg
-        where = f"it ends within an object or list, at line {error.lineno}"
-        raise ConfigError(
-            f"the file is not JSON: {where if is_cut else error}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the file is not JSON: {error}") from error
+    return of_json(data)
