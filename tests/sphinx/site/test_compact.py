@@ -26,10 +26,11 @@ z
  </g>
 </svg>"""
 SMALL = (
-    '<svg role="img" viewBox="0 0 9 9">'
-    '<g style="fill:currentColor" transform="translate(1.23 2) scale(0.115 -0.115)">'
+    '<svg role="img" viewBox="0 0 9 9">{2}'
+    '<g class="{3}" transform="translate(1.23 2) scale(0.115 -0.115)">'
     '{0}<use href="#{1}"/><use href="#{1}" x="63.62"/></g></svg>'
 )
+STYLE = "<style>._1{fill:currentColor}</style>"
 LETTER = (
     '<defs><path id="_0" d="M2034 4250Q1547.23 4250 1301 3770z"'
     ' transform="scale(0.015625)"/></defs>'
@@ -37,12 +38,14 @@ LETTER = (
 
 
 def test_a_figure_keeps_hundredths_and_the_names_that_are_used():
-    assert compact.compact_figure(FIGURE, {}) == SMALL.format(LETTER, "_0")
+    small = SMALL.format(LETTER, "_0", STYLE, "_1")
+    assert compact.compact_figure(FIGURE, {}) == small
 
 
-def test_a_letter_is_defined_once_on_a_page():
+def test_a_letter_and_a_style_are_defined_once_on_a_page():
     page = compact.compact_page(f"{FIGURE}<p>and</p>{FIGURE}")
-    first, second = SMALL.format(LETTER, "_0"), SMALL.format("", "_0")
+    first = SMALL.format(LETTER, "_0", STYLE, "_1")
+    second = SMALL.format("", "_0", "", "_1")
     assert page == f"{first}<p>and</p>{second}"
     assert compact.compact_page(page) == page
 
@@ -50,8 +53,9 @@ def test_a_letter_is_defined_once_on_a_page():
 def test_a_letter_of_another_outline_is_defined_anew():
     other = FIGURE.replace("2034", "2035")
     page = compact.compact_page(FIGURE + other)
-    anew = LETTER.replace("2034", "2035").replace("_0", "_1")
-    assert page == SMALL.format(LETTER, "_0") + SMALL.format(anew, "_1")
+    anew = LETTER.replace("2034", "2035").replace("_0", "_2")
+    first = SMALL.format(LETTER, "_0", STYLE, "_1")
+    assert page == first + SMALL.format(anew, "_2", "", "_1")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,14 @@ def test_a_letter_of_another_outline_is_defined_anew():
         ('<code><span class="pre">a_b(1)</span></code>', "<code>a_b(1)</code>"),
         ('<span class="pre">--a-b</span>', '<span class="pre">--a-b</span>'),
         ("<svg><g id='x'>\n  </g></svg>", "<svg><g id='x'>\n</g></svg>"),
+        (
+            '<pre><span class="s">a</span>\n\n <span class="s">b</span></pre>',
+            '<pre><span class="s">a\n\n b</span></pre>',
+        ),
+        (
+            '<pre><span class="s">a</span>\n<span class="k">b</span></pre>',
+            '<pre><span class="s">a</span>\n<span class="k">b</span></pre>',
+        ),
     ],
 )
 def test_indentation_is_left_out_where_it_is_not_shown(page, left):
@@ -86,12 +98,33 @@ def test_a_signature_keeps_the_elements_that_have_a_style():
     assert page == signature.format("x: ") + colon
 
 
-def test_a_preview_has_no_closed_hints_and_no_link_to_its_heading():
-    tip = '<h1>T<a class="headerlink" href="#t">#</a></h1><details>\n</details><p>x</p>'
-    script = f"selector_to_html = {json.dumps({'a': tip})}\nskip_classes = []"
-    small = compact.compact_previews(script)
-    shown = '{"a":"<h1>T</h1><p>x</p>"}'
-    assert small == f"selector_to_html = {shown}\nskip_classes = []"
+def previews(shown, page):
+    """What is left of previews on a page; both map selectors to HTML."""
+    script = "selector_to_html = {}\nskip_classes = []"
+    small = compact.compact_previews(script.format(json.dumps(shown)), page)
+    start, end = script.format("|").split("|")
+    assert small.startswith(start) and small.endswith(end)
+    return json.loads(small.removeprefix(start).removesuffix(end))
+
+
+def test_a_preview_has_no_closed_hints_and_no_links():
+    tip = (
+        '<h1 class="t" style="margin-top: 0;">T<a class="headerlink" href="#t">#</a>'
+        '</h1><details>\n</details><p>x <a href="y.html">y</a></p>'
+    )
+    page = '<article class="bd-article"><a href="z.html">z</a></article>'
+    left = previews({'a[href="z.html"]': tip}, page)
+    assert left == {'a[href="z.html"]': '<h1 class="t">T</h1><p>x y</p>'}
+
+
+def test_a_preview_that_no_link_of_the_page_shows_is_left_out():
+    page = """<a href="menu">m</a><article class="bd-article">
+    <h2>H<a class="headerlink" href="#h" title="t">#</a></h2>
+    <a class="sd-stretched-link reference" href="card">c</a>
+    <a class="reference" href="#t">t</a> <a href="x?a&amp;b">x</a></article>"""
+    names = ("menu", "#h", "card", "#t", "x?a&b")
+    left = previews({f'a[href="{name}"]': "p" for name in names}, page)
+    assert left == {f'a[href="{name}"]': "p" for name in ("#t", "x?a&b")}
 
 
 @pytest.mark.site

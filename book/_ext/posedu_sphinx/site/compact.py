@@ -1,12 +1,15 @@
 """Smaller pages that look the same: figures, indentation and the previews of links.
 
-Matplotlib writes coordinates to a millionth of a point, a name for every element, and
-in each figure the outlines of its letters again. Sphinx puts every sign of a signature
-into an element that no stylesheet mentions. The theme's templates indent most lines. A
-preview cannot be scrolled or clicked, so it needs no links to headings and no closed
-hints.
+Matplotlib writes coordinates to a millionth of a point, a name for every element, the
+same few styles at most of them, and in each figure the outlines of its letters again.
+Sphinx puts every sign of a signature into an element that no stylesheet mentions, and
+Pygments every line of a text. The theme's templates indent most lines. A preview cannot
+be scrolled or clicked, so it needs no links and no closed hints, and sphinx-tippy makes
+one for each heading, whose link shows none.
 """
 
+import functools
+import html
 import json
 import re
 from pathlib import Path
@@ -18,6 +21,7 @@ DEFINED = re.compile(r'<path id="([^"]+)"([^>]*?(?:/>|></path>))')
 NAME = re.compile(r'(?<= id=")[^"]+|(?<=href="#)[^"]+|(?<=url\(#)[^)]+')
 GROUP = re.compile(r"(<g\b[^>]*>|</g>)")
 BARE_GROUP = re.compile(r"<g>")
+STYLE = re.compile(r' style="([^"]*)"')
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 SPAN = re.compile(r"(<span\b[^>]*>|</span>)")
 UNSTYLED_SPAN = re.compile(
@@ -31,9 +35,16 @@ SIDEBAR = re.compile(r'<nav class="bd-links.*?</nav>', re.DOTALL)
 PREVIEWS = re.compile(r"(?<=selector_to_html = )\{.*?\}(?=\n)", re.DOTALL)
 # A word that no line can be broken in, so that keeping it together needs no element.
 WORD = re.compile(r"""<span class="pre">([\w.,()\[\]=':]+)</span>""")
+LINES = re.compile(r'<span class="(\w+)">[^<]*(?:</span>\n\s*<span class="\1">[^<]*)+')
 UNUSABLE = re.compile(
-    r'<a class="headerlink".*?</a>|<details\b.*?</details>', re.DOTALL
+    r'<a class="headerlink".*?</a>|<details\b.*?</details>'
+    r'|<a\b[^>]*>|</a>| style="margin-top: 0;"',
+    re.DOTALL,
 )
+ARTICLE = re.compile(r"<article\b.*</article>", re.DOTALL)
+LINK = re.compile(r'<a\b[^>]* href="([^"]*)"[^>]*>')
+WITHOUT_PREVIEW = re.compile(r'class="[^"]*\b(?:headerlink|sd-stretched-link)\b')
+PREVIEWS_OF_PAGE = re.compile(r'src="([^"]*_static/tippy/[^"]*\.js)"')
 
 
 def compact_page(page):
@@ -43,15 +54,16 @@ def compact_page(page):
     page = SIGNATURE.sub(lambda m: _without(m[0], SPAN, UNSTYLED_SPAN), page)
     page = SIDEBAR.sub(lambda m: m[0].replace("reference internal", "reference"), page)
     page = WORD.sub(r"\1", page)
+    page = LINES.sub(_one_element, page)
     return LINE_END.sub(lambda found: found[1] or "\n", page)
 
 
 def compact_figure(svg, known):
     """Return a figure of matplotlib with hundredths of a point and fewer elements.
 
-    ``known`` maps the outlines of letters and markers that earlier figures of the page
-    define, and matplotlib's names of other elements, to short names. An outline in it
-    is not defined again, and what is not in it is added.
+    ``known`` maps the styles, and the outlines of letters and markers, that earlier
+    figures of the page define, and matplotlib's names of other elements, to short
+    names. What it has is not defined again, and what it lacks is added.
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = COORDINATES.sub(lambda found: LONG_NUMBER.sub(_rounded, found[0]), svg)
@@ -68,7 +80,8 @@ def compact_figure(svg, known):
     svg = DEFINED.sub(lambda found: _defined_once(found, known, names), svg)
     svg = NAME.sub(lambda m: names.get(m[0]) or _short_name(m[0], known), svg)
     svg = re.sub(r">\s+<", "><", svg)
-    return _without(svg.replace("<defs></defs>", ""), GROUP, BARE_GROUP)
+    svg = _without(svg.replace("<defs></defs>", ""), GROUP, BARE_GROUP)
+    return _with_classes(svg, known)
 
 
 def _rounded(number):
@@ -97,6 +110,21 @@ def _short_name(long, known):
     return known.setdefault(long, f"_{len(known)}")
 
 
+def _with_classes(svg, known):
+    """Return a figure with a class in place of each style, which it defines if new."""
+    styles = dict.fromkeys(STYLE.findall(svg))
+    rules = [f".{_short_name(s, known)}{{{s}}}" for s in styles if s not in known]
+    svg = STYLE.sub(lambda found: f' class="{known[found[1]]}"', svg)
+    sheet = f"<style>{''.join(rules)}</style>" if rules else ""
+    return svg.replace(">", f">{sheet}", 1)
+
+
+def _one_element(found):
+    """Return lines of code of one color in one element instead of one for each."""
+    start = f'<span class="{found[1]}">'
+    return start + found[0].replace(start, "").replace("</span>", "")
+
+
 def _without(text, tags, unneeded):
     """Return HTML or SVG without some elements, with their content.
 
@@ -114,12 +142,29 @@ def _without(text, tags, unneeded):
     return "".join(kept)
 
 
-def compact_previews(script):
-    """Return a page's script of previews without what cannot be used in them."""
-    found = PREVIEWS.search(script)
-    previews = {k: UNUSABLE.sub("", v) for k, v in json.loads(found[0]).items()}
+def compact_previews(script, page):
+    """Return a page's script of previews without what cannot be used in them.
+
+    ``page`` is the page's HTML: a preview that none of its links shows is left out.
+    """
+    found, linked = PREVIEWS.search(script), _previewed(page)
+    previews = {
+        selector: UNUSABLE.sub("", preview)
+        for selector, preview in json.loads(found[0]).items()
+        if selector in linked
+    }
     text = json.dumps(previews, ensure_ascii=False, separators=(",", ":"))
     return script[: found.start()] + text + script[found.end() :]
+
+
+def _previewed(page):
+    """Return the selectors of sphinx-tippy for the links of a page that have one."""
+    return {
+        f'a[href="{html.unescape(link[1])}"]'
+        for article in ARTICLE.findall(page)
+        for link in LINK.finditer(article)
+        if not WITHOUT_PREVIEW.search(link[0])
+    }
 
 
 def finish(app, exception):
@@ -131,15 +176,17 @@ def finish(app, exception):
         return
     site = Path(app.outdir)
     for path in site.rglob("*.html"):
-        _rewrite(path, compact_page)
-    for path in site.glob("_static/tippy/**/*.js"):
-        _rewrite(path, compact_previews)
+        page = _rewrite(path, compact_page)
+        if found := PREVIEWS_OF_PAGE.search(page):
+            script = path.parent / found[1]
+            _rewrite(script, functools.partial(compact_previews, page=page))
 
 
 def _rewrite(path, change):
     text = path.read_text(encoding="utf-8")
     if (changed := change(text)) != text:
         path.write_text(changed, encoding="utf-8")
+    return changed
 
 
 def setup(app):
