@@ -25,7 +25,7 @@ posedu.live("bam", ({ find }) => {
       near: percent(sum(few)),
       far: percent(sum(prior(values, 65536))),
     };
-    const beta = `${values.beta}`;
+    const beta = `${values.beta}`.replace("-", "−");
     const proper = values.beta > 0 ? "proper" : "improper";
     const power = 2 ** Math.abs(values.scale);
     return {

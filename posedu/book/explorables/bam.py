@@ -100,7 +100,8 @@ def percent(share: float) -> str:
 def summary_text(beta: float, shown: dict[str, str]) -> str:
     """Return the picture in a sentence."""
     proper = "proper" if beta > 0 else "improper"
+    exponent = f"{beta:g}".replace("-", "−")
     return (
-        f"With β = {beta:g} the prior is {proper}: the nearest {NEAR} of {SHOWN} keys "
-        f"have {shown['near']} of the weight, of {KEYS:,} keys {shown['far']}."
+        f"With β = {exponent} the prior is {proper}: the nearest {NEAR} of {SHOWN} "
+        f"keys have {shown['near']} of the weight, of {KEYS:,} keys {shown['far']}."
     )

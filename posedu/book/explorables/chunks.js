@@ -23,8 +23,9 @@ posedu.live("chunks", ({ find }) => {
     const operations = rule === "delta"
       ? 5 * chunk * features + (chunk - 1) * (2 * chunk - 1) / 6 + 3 * square
       : 2 * chunk * features + 2 * square;
+    const whole = (value) => Math.round(value).toLocaleString("en-US");
     [pairs, steps - 1, steps, operations].forEach((value, n) => {
-      cells[n].textContent = Math.round(value).toLocaleString("en-US");
+      cells[n].textContent = whole(value);
     });
     const through = steps === 1
       ? "and no state is carried"
@@ -34,7 +35,8 @@ posedu.live("chunks", ({ find }) => {
       chunk: String(chunk),
       features: String(features),
       summary: `${steps} chunk${steps > 1 ? "s" : ""}: ${pairs} of ` +
-        `${tokens * (tokens + 1) / 2} pairs are computed as pairs, ${through}.`,
+        `${tokens * (tokens + 1) / 2} pairs are computed as pairs, ${through}. ` +
+        `A token takes ${whole(operations)} operations.`,
     };
   };
 });

@@ -41,9 +41,10 @@ def chunks_explorable() -> Explorable:
         ),
         summary=f"{cost.steps} chunks: {cost.pairs} of {TOKENS * (TOKENS + 1) // 2} "
         f"pairs are computed as pairs, the others pass through {cost.carried} states "
-        f"of {FEATURES} × {FEATURES} numbers.",
-        caption="The weights of 32 tokens: dark pairs are computed within a chunk, "
-        "pale ones through the states between chunks (dots), each of which is one "
+        f"of {FEATURES} × {FEATURES} numbers. A token takes {cost.operations:,.0f} "
+        "operations.",
+        caption="The weights of 32 tokens: blue pairs are computed within a chunk, "
+        "gray ones pass through the states between chunks (dots). Each chunk is one "
         "step. The operations, multiplications with an addition, are those of a token.",
     )
 
@@ -85,7 +86,7 @@ def _picture(chunk: int, cost: Cost) -> str:
     )
     return f"""
 <svg class="plot" viewBox="0 0 400 264" role="img" aria-label="A lower triangle of the
- pairs of 32 tokens: dark triangles along the diagonal, pale rectangles to their left,
+ pairs of 32 tokens: blue triangles along the diagonal, gray rectangles to their left,
  and a dot where two triangles meet; beside it four numbers">
 <g transform="translate(14,14) scale({SIDE / TOKENS:g})">
 <path class="between" d="{between}" fill="currentColor" fill-opacity="0.15"/>

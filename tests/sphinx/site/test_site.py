@@ -349,14 +349,14 @@ def rows_of(tab):
 
 
 def test_at_a_glance_fits_and_is_narrowed_down_by_keyboard(address, chromium):
-    context = chromium.new_context(viewport={"width": 1400, "height": 900})
+    context = chromium.new_context(viewport={"width": 1200, "height": 900})
     tab, faults = open_page(context, address, "book/reference/at-a-glance.html")
     boxes = tab.locator(".posedu-glance, .posedu-glance div").evaluate_all(
         "e => e.map(x => x.scrollWidth - x.clientWidth)"
     )
     assert max(boxes) <= 0, "a column is out of sight"
     last = tab.locator(".posedu-glance th:last-child").first.bounding_box()
-    assert last["x"] + last["width"] <= 1400
+    assert last["x"] + last["width"] <= 1200
     assert rows_of(tab) == len(CATALOG)
     tab.get_by_label("Family").press("g")  # gated
     gated = [e for e in CATALOG.values() if e.family == "gated"]

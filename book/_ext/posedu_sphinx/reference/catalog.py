@@ -36,6 +36,7 @@ FILTERS = {
 LANE = 16  # pixels between two lines
 STOP = 18  # pixels from the top of a row to its circle
 COLORS = 6  # in map_layout.css
+BREAK = "\u200b"  # a space of no width, where a line may end
 CUE = (
     '<p class="posedu-cue" aria-hidden="true">The table is wider than the screen: '
     "scroll it sideways →</p>"
@@ -118,7 +119,7 @@ def _row(app, docname, encoding):
         [nodes.Text(f"{encoding.year} "), external(encoding.source, name)],
         ", ".join(encoding.hooks),
         "yes" if encoding.learned else "no",
-        parameter_formula(encoding),
+        parameter_formula(encoding).replace("+", f"+{BREAK}"),
         encoding.relative,
         encoding.bounded,
         encoding.cost,
