@@ -9,6 +9,7 @@ from posedu_sphinx.build import HTML
 from posedu_sphinx.site import generated_pages
 
 INDEXES = ("genindex.html", "py-modindex.html", "prf-prf.html", "_modules/index.html")
+LISTING = "_modules/posedu/torch/cache.html"
 
 
 def sphinx(modules, objects):
@@ -38,13 +39,20 @@ def test_a_listing_links_to_where_an_object_is_documented(objects, anchor):
     app = sphinx({"a.b": ("code", {}, {"f": "api"}, "a")}, objects)
     link = '<a class="viewcode-back" href="../api.html#{}">[docs]</a>'
     context = {"body": link.format("a.f")}
-    generated_pages.link_documentation(app, "_modules/a/b", "page.html", context, None)
+    own = (app, "_modules/a/b", "page.html", context, None)
+    assert generated_pages.link_documentation(*own) == "listing.html"
     assert context["body"] == link.format(anchor)
+
+
+def test_other_pages_keep_their_template():
+    app = sphinx({"a.b": ("code", {}, {}, "a")}, {})
+    for page in ("book/a", "_modules/index"):
+        assert generated_pages.link_documentation(app, page, "p", {}, None) is None
 
 
 @pytest.mark.site
 @pytest.mark.skipif(not HTML.exists(), reason="no built site: run `make book`")
-@pytest.mark.parametrize("page", INDEXES)
+@pytest.mark.parametrize("page", [*INDEXES, LISTING])
 def test_an_index_fits_a_narrow_screen_without_an_error(page, browser):
     context = browser.new_context(viewport={"width": 320, "height": 700})
     tab, faults = context.new_page(), []

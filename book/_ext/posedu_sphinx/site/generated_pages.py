@@ -1,9 +1,12 @@
-"""Repairs of the pages that Sphinx generates: listings of source, and indexes."""
+"""Repairs of the pages that Sphinx generates: listings of source, and indexes.
+
+Listings are half of the site's pages. They have a small template of their own.
+"""
 
 import re
 
 BACK = re.compile(r'(?<=class="viewcode-back" href=")([^"#]*#)([^"]*)')
-LISTING = "_modules/"
+LISTING, TEMPLATE = "_modules/", "listing.html"
 
 
 def list_sources(app):
@@ -18,12 +21,13 @@ def link_documentation(app, pagename, templatename, context, doctree):
     """Have the links of a listing of source lead to where an object is documented.
 
     viewcode writes the names of all objects of a module alike, though some may be
-    documented by the name of their module, others by that of a package.
+    documented by the name of their module, others by that of a package. Return the
+    listing's template; None for other pages.
     """
     module = pagename.removeprefix(LISTING).replace("/", ".")
     entry = getattr(app.env, "_viewcode_modules", {}).get(module)
     if not pagename.startswith(LISTING) or not entry:
-        return
+        return None
     written, objects = entry[-1], app.env.get_domain("py").objects
 
     def anchor(link):
@@ -32,6 +36,7 @@ def link_documentation(app, pagename, templatename, context, doctree):
         return link[1] + (place.node_id if place else name)
 
     context["body"] = BACK.sub(anchor, context["body"])
+    return TEMPLATE
 
 
 def keep_index_open(app, pagename, templatename, context, doctree):
