@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from posedu.book.exercises import sheets
+from posedu.book.exercises import sheet, sheets
 from posedu_sphinx.exercises.head import head, placed, prerequisites
 from posedu_sphinx.exercises.notebooks import EXERCISES
 from posedu_sphinx.navigation.contents import is_chapter, page_of
@@ -20,6 +20,15 @@ def test_links_lead_to_files_and_no_role_is_left(chapter):
     for link in links:
         assert (EXERCISES / link).resolve().is_file(), link
     assert not re.search(r"\{[a-z:]+\}`", text)
+
+
+@pytest.mark.parametrize("chapter", sheets())
+def test_the_first_paragraph_tells_a_sheet_from_all_others(chapter):
+    """The search engines' description of the page is this paragraph."""
+    _, first, *_ = head(chapter).split("\n\n")
+    exercises = sheet(chapter).exercises
+    assert first.startswith(f"{len(exercises)} exercises: {exercises[0].title}")
+    assert all(exercise.title in first for exercise in exercises)
 
 
 @pytest.mark.parametrize("chapter", [c for c in sheets() if is_chapter(page_of(c))])

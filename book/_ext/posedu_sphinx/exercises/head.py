@@ -47,8 +47,10 @@ def head(chapter):
         lab = lab_of(page).removeprefix(LABS)
         about += f" [The lab](../{lab}.ipynb) lets you experiment."
     is_repair = all(exercise.repair for exercise in found.exercises)
+    titles = "; ".join(exercise.title for exercise in found.exercises)
     parts = (
         f"# Exercises: {found.title}",
+        f"{len(found.exercises)} exercises: {titles}.",
         about,
         *prerequisites(page, chapter),
         f"{REPAIR if is_repair else ANSWER}\n{CHECKS}",
