@@ -5,7 +5,7 @@
   // A box that scrolls must be reachable by keyboard (WCAG 2.1.1), and shows at which
   // edges it continues. The observer reports boxes that change size, also because a
   // fold or a tab opens.
-  const boxes = "mjx-container, pre, .posedu-wide, .cell_output, " +
+  const boxes = "mjx-container, pre, .posedu-wide, .cell_output, .text_html, " +
     ".pst-scrollable-table-container, dt.sig";
   const sizes = new ResizeObserver(function (changed) {
     changed.forEach(function (change) { update(change.target); });

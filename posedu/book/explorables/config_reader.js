@@ -53,7 +53,8 @@ posedu.live("config_reader", ({ find, numbers: { known, examples, headings, code
     try {
       config = JSON.parse(text.value);
     } catch (error) {
-      throw new Error(`the text is not JSON: ${error.message}`);
+      throw new Error("the text is not JSON, which has double quotes, true, false, " +
+        `null and no comma before } or ]: ${error.message}`);
     }
     return posedu.readRope(config, known);
   };

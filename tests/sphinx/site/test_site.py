@@ -640,7 +640,8 @@ def test_no_icon_is_an_empty_box(page, address, chromium):
     assert tab.locator("[class*='fa-']").count() >= 8
 
 
-CUES = """() => [...document.querySelectorAll("mjx-container, pre, .posedu-wide")]
+CUES = """() => [...document.querySelectorAll(
+    "mjx-container, pre, .posedu-wide, .text_html")]
   .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 4)
   .map(e => getComputedStyle(e).maskImage.includes("gradient"))"""
 
@@ -663,6 +664,16 @@ def test_what_is_wider_than_a_phone_shows_that_it_goes_on(address, chromium):
     assert wide.get_attribute("tabindex") == "0"
     stops = tab.locator("mjx-container:not([display])[tabindex]").count()
     assert stops <= 10, "formulas that don't scroll are stops of the keyboard"
+    context.close()
+
+
+def test_a_wide_table_shows_on_a_phone_that_it_goes_on(address, chromium):
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    tab, _ = open_page(context, address, "notebooks/rope.html")
+    table = tab.locator(".text_html.posedu-beyond-right:has(table)").first
+    table.wait_for()
+    assert table.get_attribute("tabindex") == "0"
+    tab.wait_for_function(f"() => ({CUES})().every(Boolean)")
     context.close()
 
 
