@@ -44,6 +44,7 @@ __all__ = [
     "liere_explorable",
     "log_linear_explorable",
     "m_rope_explorable",
+    "many_devices_explorable",
     "nope_explorable",
     "permutation_equivariance_explorable",
     "reflections_explorable",
