@@ -14,7 +14,7 @@ import time
 import zlib
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,8 @@ from posedu.numpy import (
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.numpy.path.rotation import rotated
 from posedu.torch import LogN, RoPE, convert_layout
+from posedu.torch.parallel import Chunks, simulated
+from posedu.torch.parallel.ring import Merged
 from posedu.torch.path import path_products
 from posedu.torch.toeplitz_bias import skew, toeplitz
 from posedu_sphinx import ROOT
@@ -607,7 +609,70 @@ def _balls_in_cup(swaps, n, cup, kappa):
     return path_products(*heads)[0, 0, -1].softmax(0)[:n]
 
 
+def _counted_bytes(tokens, ranks, heads, kv_heads, d, size):
+    """Bytes that the first rank sends: counted by a ring, and vector by vector."""
+    dtype = {1: torch.int8, 2: torch.float16, 4: torch.float32, 8: torch.float64}[size]
+    own = torch.empty(2, kv_heads, tokens // ranks, d, dtype=dtype, device="meta")
+
+    def passed_on(rank):
+        for _ in range(ranks - 1):
+            rank.shift((own,))
+        return rank.sent
+
+    repeated = max(kv_heads, ranks)
+    kinds = (heads, heads, repeated, repeated)  # q, outputs, k, v
+    moved = sum(h * ranks // n > 0 for n in kinds for h in range(n))
+    ulysses = moved * (tokens // ranks) * d * size
+    return simulated(ranks, passed_on)[0], ulysses
+
+
+def _zigzag_places(tokens, ranks, rank):
+    return Chunks("zigzag", ranks, rank).separated(torch.arange(tokens), 0)[rank]
+
+
+def _merged_parts(outs, lses):
+    parts = (
+        Merged(torch.tensor(out)[None, None], torch.tensor(lse)[None, None])
+        for out, lse in zip(outs, lses, strict=True)
+    )
+    return [t[0, 0] for t in reduce(Merged.merge, parts)]
+
+
+def _gates_in_text(totals):
+    """Sums before each chunk, of gates of two tokens a chunk."""
+    chunks = Chunks("zigzag", len(totals), 0)
+    halves = totals[:, :, None].expand(-1, -1, 2, -1).flatten(1, 2) / 2
+    text = chunks.joined([*halves], 0)
+    before = text.cumsum(0) - text
+    of_ranks = chunks.separated(before, 0)
+    return torch.stack([t.unflatten(0, (2, 2))[:, 0] for t in of_ranks])
+
+
+def _heads_of_model(heads, kv_heads, ranks, rank):
+    cut = slice(rank * heads // ranks, (rank + 1) * heads // ranks)
+    shared = np.repeat(np.arange(kv_heads), heads // kv_heads)
+    return bias.alibi_slopes(heads, slopes="geometric")[cut], shared[cut]
+
+
+def _packed_imbalance(lengths, ranks, cut):
+    """Largest over mean load, of the mask of packed texts."""
+    segments = torch.repeat_interleave(torch.tensor(lengths))
+    mask = (segments[:, None] == segments).tril()
+    if cut == "striped":
+        loads = mask.unflatten(0, (-1, ranks)).sum((0, 2)).double()
+    else:
+        parts = Chunks(cut, ranks, 0).separated(mask, 0)
+        loads = torch.stack([part.sum() for part in parts]).double()
+    return (loads.max() / loads.mean()).item()
+
+
 POSEDU = {
+    "many-devices-1": _counted_bytes,
+    "many-devices-2": _zigzag_places,
+    "many-devices-3": _merged_parts,
+    "many-devices-4": _gates_in_text,
+    "many-devices-5": _heads_of_model,
+    "many-devices-7": _packed_imbalance,
     "permutation-equivariance-5": lambda queries, keys: attention.causal_mask(keys)[
         -queries:
     ],

@@ -1,0 +1,1 @@
+"""Exercises on a text that is cut over devices."""
