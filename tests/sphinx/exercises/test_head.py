@@ -7,7 +7,7 @@ import pytest
 from posedu.book.exercises import sheet, sheets
 from posedu_sphinx.exercises.head import head, placed, prerequisites
 from posedu_sphinx.exercises.notebooks import EXERCISES
-from posedu_sphinx.navigation.contents import is_chapter, page_of
+from posedu_sphinx.navigation.contents import PROJECTS, is_chapter, lab_of, page_of
 
 SITE = "https://example.github.io/posedu/"
 
@@ -35,6 +35,11 @@ def test_the_first_paragraph_tells_a_sheet_from_all_others(chapter):
 def test_a_chapter_says_what_to_know_first(chapter):
     (line,) = prerequisites(page_of(chapter), chapter)
     assert line.startswith("You need ") and line.endswith(".")
+
+
+@pytest.mark.parametrize("chapter", [c for c in sheets() if is_chapter(page_of(c))])
+def test_a_project_is_no_chapter_s_lab(chapter):
+    assert not lab_of(page_of(chapter)).startswith(PROJECTS)
 
 
 def test_links_of_a_download_lead_to_the_site_or_become_text():

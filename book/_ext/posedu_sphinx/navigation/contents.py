@@ -10,6 +10,7 @@ from posedu.catalog import CATALOG
 from posedu_sphinx import ROOT
 
 LABS, SHEETS = "notebooks/", "notebooks/exercises/"
+PROJECTS = "notebooks/projects/"
 
 # Folders whose pages belong to no chapter.
 OUTSIDE_CHAPTERS = (["reference"], ["developers"], ["teaching"])
@@ -108,7 +109,7 @@ def lab_of(chapter):
         if passed and is_chapter(page):
             break
         passed |= page == chapter
-        if page.startswith(LABS) and not page.startswith(SHEETS):
+        if page.startswith(LABS) and not page.startswith((SHEETS, PROJECTS)):
             nearest = page
     return nearest
 
