@@ -97,13 +97,16 @@ def lab_of(chapter):
     """Return the page name of a chapter's lab, a notebook to experiment in.
 
     ``chapter`` is the chapter's page name. The lab is the one that the catalog record
-    of an encoding in the chapter names, else the last lab before the next chapter in
-    the contents, else "".
+    of an encoding in the chapter names, else the one of the chapter's own name, else
+    the last lab before the next chapter in the contents, else "".
     """
     for record in CATALOG.values():
         if record.page == chapter and record.lab:
             return f"{LABS}{record.lab}"
     pages = documents()
+    own = LABS + chapter.rpartition("/")[2]
+    if own in pages:
+        return own
     passed, nearest = False, ""
     for page in pages:
         if passed and is_chapter(page):
