@@ -103,6 +103,8 @@ def convert(
             show(f"{planned.caption()}\nwritten to {target}, the tensors alone")
     except FileExistsError as error:
         refuse(str(error.filename), "exists; --overwrite replaces it")
-    except (ConvertError, ConfigError, OSError, ValueError) as error:
+    except ConfigError as error:
+        refuse(config or source, error)
+    except (ConvertError, OSError, ValueError) as error:
         refuse(source, error)
     raise typer.Exit(WRONG if planned.refused else FINE)

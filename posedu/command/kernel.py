@@ -128,8 +128,10 @@ def oracle(
     try:
         given = parse_options(options or (), ("name", "path", "d"))
         made = save(encoding, out, d=d, **given)
-    except (OracleError, OSError) as error:
-        refuse(out if isinstance(error, OSError) else encoding, error)
+    except OracleError as error:
+        refuse(encoding, error)
+    except OSError as error:
+        refuse(out, error.strerror or error)
     show(f"{out}: {len(made)} cases of {encoding}")
     raise typer.Exit(FINE)
 

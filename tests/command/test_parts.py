@@ -136,6 +136,32 @@ def test_a_checkpoint_is_planned_and_converted(checkpoint, here, capsys):
     assert all(torch.equal(back[n], before[n]) for n in before)
 
 
+def test_what_cannot_be_read_or_written_is_the_one_that_is_named(
+    checkpoint, here, capsys
+):
+    (here / "list.json").write_text("[1]", "utf-8")
+    asked = ["convert", str(checkpoint), "new", "--to", "interleaved"]
+    assert main([*asked, "--config", "list.json"]) == 2
+    assert capsys.readouterr().err.startswith("list.json: the file must be a JSON obj")
+    assert main(["oracle", "rope", "layout=half", "--out", "nowhere/rope.npz"]) == 2
+    assert capsys.readouterr().err.startswith("nowhere/rope.npz: ")
+
+
+def test_a_kernel_is_run_on_one_thread(here, capsys):
+    (here / "threads.py").write_text(
+        "import torch\ndef f(x, positions): raise ValueError(torch.get_num_threads())",
+        "utf-8",
+    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert main(["kernel", "threads.py:f"]) == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert "raises ValueError: 1 (" in capsys.readouterr().out
+
+
 def test_a_conversion_names_what_is_missing(checkpoint, capsys):
     assert main(["convert", "nowhere", "new", "--to", "half"]) == 2
     assert capsys.readouterr().err == "nowhere: there is no such file or folder\n"

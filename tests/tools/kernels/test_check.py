@@ -13,10 +13,10 @@ from posedu.catalog import CATALOG
 from posedu.crosscheck import attention_hooks
 from posedu.crosscheck.common import Tally
 from posedu.numpy.attention import attend
-from posedu.tools.kernels import check_kernel, distances
+from posedu.tools.kernels import check, check_kernel, distances
 from posedu.tools.kernels.explanation import MENDS
 from posedu.tools.kernels.mutants import MutatedCase, mutants
-from posedu.tools.kernels.oracle import KINDS, cases, cases_of
+from posedu.tools.kernels.oracle import KINDS, Case, cases, cases_of
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 HALF = dict(layout="half")
@@ -627,3 +627,52 @@ def test_a_verdict_on_a_rotation_takes_a_second():
         start = time.process_time()
         check_kernel(kernel)
         assert time.process_time() - start < 4, fault
+
+
+def _t5(bucket):
+    """A kernel of T5's bias with 32 buckets, in which ``bucket`` maps far distances."""
+
+    def bias(query_positions, key_positions, *, table):
+        offsets = key_positions - query_positions[:, None]
+        far = offsets.abs()
+        near = torch.where(far < 8, far, bucket(far).clamp(max=15))
+        return table[:, near + 16 * (offsets > 0)]
+
+    return bias
+
+
+@pytest.mark.parametrize(
+    ("bucket", "words"),
+    [
+        (lambda far: far, "one distance each, without a logarithm"),
+        (lambda far: 8 + (far - 8) * 8 // 120, "equally wide, without a logarithm"),
+    ],
+)
+def test_buckets_without_a_logarithm_are_named_so(bucket, words):
+    """The first are also those of a largest distance of 16, which says less."""
+    verdict = check_kernel(
+        _t5(bucket), "t5", buckets=32, distance=128, dtypes=["float64"]
+    )
+    assert verdict.faults == ("buckets",) and words in verdict.message
+
+
+def test_whether_a_kernel_fails_takes_the_bounds_of_few_cases(monkeypatch):
+    """The same answer as from all cases; a wrong kernel has it from the first bound."""
+    asked = []
+    bound = Case.bound
+
+    def counted(self, *given, **named):
+        asked.append(self.difficulty)
+        return bound(self, *given, **named)
+
+    monkeypatch.setattr(Case, "bound", counted)
+    given = [*cases("rope", layout="half")]
+    for shift, fails in ((0.0, False), (1e6, True)):
+        outs = [case.expected.copy() for case in given]
+        outs[-1] += shift
+        run = check._Run(torch.float64, given, outs, [None] * len(given))
+        asked.clear()
+        assert run.fails("float64") == bool(run.failing("float64")) == fails
+        asked.clear()
+        assert run.fails("float64") == fails
+        assert len(asked) == (1 if fails else len(given))
