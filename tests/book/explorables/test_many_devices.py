@@ -19,7 +19,7 @@ BAR = re.compile(r"M([\d.]+),([\d.]+)h([\d.]+)v[\d.]+h-\3z")
 
 
 def cells(path, rows, columns):
-    """The cells of a path of runs, as a Boolean matrix."""
+    """Cells of a path of runs, as a Boolean matrix."""
     filled = np.zeros((rows, columns), dtype=bool)
     assert RUN.sub("", path) == ""
     for start, row, size in (map(int, run) for run in RUN.findall(path)):
@@ -29,7 +29,7 @@ def cells(path, rows, columns):
 
 
 def owners(order, n, tokens):
-    """The rank of each token: by posedu's chunks where posedu has the order."""
+    """Rank of each token: by posedu's chunks where posedu has the order."""
     if order == "striped":
         return np.arange(tokens) % n
     chunks = Chunks(order, n, 0)
@@ -39,7 +39,7 @@ def owners(order, n, tokens):
 
 
 def allowed(pairs, tokens):
-    """Which keys each query attends to, by a loop."""
+    """Return which keys each query attends to, by a loop."""
     width = {"causal": tokens, "near": 6, "far": 18}.get(pairs)
     return np.array(
         [
@@ -168,7 +168,7 @@ def test_the_ring_of_the_library_computes_these_blocks(order, pairs):
 
 
 def _blocks(order, pairs, size, ranks):
-    """The step, query chunk and key chunk of each block that a rank computes."""
+    """Return step, query chunk and key chunk of each block that a rank computes."""
     x = torch.zeros(1, 1, size, 1)
     places = torch.zeros(1, size)
     tokens = Tokens(

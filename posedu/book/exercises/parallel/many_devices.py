@@ -68,7 +68,7 @@ SENT = Exercise(
 A text of $N$ tokens is cut into $n$ equal chunks, one for each rank, in a layer with $H$ heads of queries and $g$ heads of keys of $d$ numbers each.
 In a *ring* a rank passes on keys and values, step after step, until every rank has met those of all others.
 With *Ulysses* ($n$ divides $H$) every rank gets all tokens of $H/n$ heads of queries, with their keys and values, and afterwards sends the outputs back to the ranks that have the tokens.
-If $g < n$, heads of keys and values are first repeated until there are $n$ of each.
+If $g < n$, heads of keys and values are first repeated until there are $n$ of each; otherwise $n$ divides $g$, too.
 Return the bytes that one rank sends in both cases.
 How does an all-gather of keys and values differ from the ring, and for which $n$ do ring and Ulysses send the same if $g \ge n$?
 """,
@@ -879,13 +879,13 @@ The same holds for the shared rotary key of MLA, which every rank needs.
 
 
 def merged_sticks(rest, outs, numbers):
-    """Stick-breaking over the keys of all parts: (rest, output).
+    """Stick-breaking over all parts: (rest, output).
 
     ``rest``, [parts, queries], is what the keys of a part
     leave of a stick of length 1, and ``outs``, [parts,
-    queries, d_v], the output of the part alone. ``numbers``,
-    [parts], are the different numbers of the parts in the
-    text, in the order in which they have arrived.
+    queries, d_v], is the output of the part alone.
+    ``numbers``, [parts], are the different numbers of the
+    parts in the text. Parts stand in the order of arrival.
     """
     left = torch.ones_like(rest[0])
     out = torch.zeros_like(outs[0])
@@ -896,13 +896,13 @@ def merged_sticks(rest, outs, numbers):
 
 
 def _broken_merged_sticks(rest, outs, numbers):
-    """Stick-breaking over the keys of all parts: (rest, output).
+    """Stick-breaking over all parts: (rest, output).
 
     ``rest``, [parts, queries], is what the keys of a part
     leave of a stick of length 1, and ``outs``, [parts,
-    queries, d_v], the output of the part alone. ``numbers``,
-    [parts], are the different numbers of the parts in the
-    text, in the order in which they have arrived.
+    queries, d_v], is the output of the part alone.
+    ``numbers``, [parts], are the different numbers of the
+    parts in the text. Parts stand in the order of arrival.
     """
     left = torch.ones_like(rest[0])
     out = torch.zeros_like(outs[0])
@@ -923,7 +923,7 @@ def symptom_of_arrival(function):
             left = left * (1 - share[j])
         return left, out[:, None]
 
-    numbers = torch.tensor([0, 3, 1, 2])  # as in a zigzag ring
+    numbers = torch.tensor([0, 3, 1, 2])  # of a zigzag ring
     parts = [part(range(2 * m, 2 * m + 2)) for m in numbers]
     rest, outs = map(torch.stack, zip(*parts, strict=True))
     out = function(rest, outs, numbers)[1]
