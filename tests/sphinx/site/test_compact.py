@@ -99,7 +99,7 @@ def test_a_signature_keeps_the_elements_that_have_a_style():
 
 
 def previews(shown, page):
-    """What is left of previews on a page; both map selectors to HTML."""
+    """The previews that are left on a page; both map selectors to HTML."""
     script = "selector_to_html = {}\nskip_classes = []"
     small = compact.compact_previews(script.format(json.dumps(shown)), page)
     start, end = script.format("|").split("|")
