@@ -18,12 +18,15 @@ def show(text: str) -> None:
     """Print text, without characters that a terminal takes for orders.
 
     If the reader of the output has closed the pipe, the text and all after it is lost
-    without a word.
+    without a word. If it cannot be written for another reason, the command ends with
+    status 2 and the reason.
     """
     try:
         print(printable(text), flush=True)
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            refuse("the output", error)
 
 
 def show_json(schema: str, target: str, content: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -186,6 +187,16 @@ def test_a_closed_pipe_is_no_error(write):
         said = process.stderr.read()
         assert process.wait() == 0
     assert said == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has none")
+def test_a_full_disk_is_no_answer(write):
+    code = "import sys; from posedu.command import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "config", write(LLAMA)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines() == ["the output: No space left on device"]
 
 
 def test_an_interrupt_has_a_status_of_its_own(write, monkeypatch):
