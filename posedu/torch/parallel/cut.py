@@ -369,7 +369,8 @@ def context_parallel(
     that are not given are those in the whole text. All ranks must call the same layers
     in the same order, with equal parameters. The gradients that a rank gets are those
     of the sum of all ranks' losses, for its tokens; those of parameters are its share
-    (:func:`sum_gradients`).
+    (:func:`sum_gradients`). Compiled functions run uncompiled inside, since a compiler
+    does not see the cut.
 
     Parameters
     ----------
@@ -403,7 +404,7 @@ def context_parallel(
         group = group.get_group()
     ranks = group if isinstance(group, Ranks) else Processes(group)
     cut = TextCut(ranks, order=order, form=form)
-    with in_force(cut):
+    with ranks.uncompiled(), in_force(cut):
         yield cut
 
 

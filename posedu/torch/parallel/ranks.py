@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from queue import Empty, Queue
 from typing import Any, TypeVar
 
@@ -32,6 +32,10 @@ class Ranks(ABC):
 
     def __init__(self) -> None:
         self.sent = 0
+
+    def uncompiled(self) -> AbstractContextManager[Any]:
+        """Return a context in which compiled functions run uncompiled."""
+        return torch.compiler.set_stance("force_eager")
 
     def gather(self, t: Shaped[Tensor, "*shape"]) -> list[Shaped[Tensor, "*shape"]]:
         """Return the tensors ``t`` of all ranks, which are of one shape and dtype."""
@@ -188,6 +192,10 @@ class Threads(Ranks):
         super().__init__()
         self.rank, self.size, self._board = rank, len(board.places), board
 
+    def uncompiled(self) -> AbstractContextManager[Any]:
+        """Return a context without effect: :func:`simulated` has one for all ranks."""
+        return nullcontext()
+
     def _gather(self, t: Tensor) -> list[Tensor]:
         return self._board.exchanged(self.rank, t)
 
@@ -232,7 +240,8 @@ def simulated(size: int, run: Callable[[Ranks], Result]) -> list[Result]:
             board.barrier.abort()
             raise
 
-    with ThreadPoolExecutor(size) as pool:
+    uncompiled = torch.compiler.set_stance("force_eager")
+    with uncompiled, ThreadPoolExecutor(size) as pool:
         futures = [pool.submit(of_rank, rank) for rank in range(size)]
     errors = [error for f in futures if (error := f.exception()) is not None]
     for error in errors:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from posedu.torch._autograd import without_autocast
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.parallel.chunks import Chunks
 from posedu.torch.parallel.ranks import Ranks
@@ -295,7 +296,8 @@ class RingAttention(torch.autograd.Function):
         """Return the gradients, for keys and values by a second ring."""
         q, k, v, out, lse, *others = ctx.saved_tensors
         terms, parameters = others[: ctx.count], others[ctx.count :]
-        of_q, of_k, of_v, of_terms, of_parameters = ctx.ring.gradients(
-            q, k, v, Merged(out, lse), grad, terms, parameters
-        )
+        with without_autocast(q):
+            of_q, of_k, of_v, of_terms, of_parameters = ctx.ring.gradients(
+                q, k, v, Merged(out, lse), grad, terms, parameters
+            )
         return None, None, of_q, of_k, of_v, *of_terms, *of_parameters

@@ -208,6 +208,38 @@ def test_other_dtypes(order, form, dtype):
     assert (found.double() - expected).abs().max() <= 2 * alone
 
 
+@pytest.mark.usefixtures("unchecked")
+@each_cut
+def test_compiled_layers_and_autocast(order, form):
+    model = layer(ALiBi(2, slopes="authors"))
+    x = torch.randn(1, 16, 16, dtype=torch.float64)
+    expected = model(x)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), expected)
+
+    def run(cut, model=compiled):
+        return cut.whole(model(cut.own(x, 1)), 1)
+
+    for out in on_ranks(run, 2, order=order, form=form):
+        torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
+    x = x.float()
+    models = [layer(ALiBi(2, slopes="authors")).float() for _ in range(2)]
+
+    def gradient(cut):
+        own = models[cut.ranks.rank]
+        with torch.autocast("cpu"):
+            own(cut.own(x, 1)).sum().backward()
+        sum_gradients(own, cut.ranks)
+        return own.q.weight.grad
+
+    alone = layer(ALiBi(2, slopes="authors")).float()
+    with torch.autocast("cpu"):
+        alone(x).sum().backward()
+    for found in on_ranks(gradient, 2, order=order, form=form):
+        wanted = alone.q.weight.grad
+        assert (found - wanted).norm() <= 0.02 * wanted.norm()
+
+
 @each_cut
 def test_an_empty_text(order, form):
     model = layer(RoPE(8, layout="half"))
