@@ -552,7 +552,8 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
                 FAULT,
                 "no rotation",
                 "no column is rotated, but the configuration requires rotation.",
-                "A table of zeros rotates nothing: check that its buffer was filled.",
+                "A table of zeros, or positions that are all 0, rotate nothing: check "
+                "that the buffer was filled, and that positions reach the rotation.",
             )
         return
     if not ropes:
