@@ -1573,7 +1573,7 @@ def test_the_command_warns_and_says_so(write, capsys):
         (b"GGUF\x03\0\0\0" + b"\xff" * 2**24, "gguf"),
         ("{}", "the configuration is empty"),
         ("[" * 10**5, "is not JSON"),
-        ("3", "`config` must be a path"),
+        ("3", "the file must be a JSON object, got 3"),
         ('{"rope_theta": NaN, "head_dim": 64}', "finite and above 0"),
         ('{"rope_theta": 1e999, "head_dim": 64}', "finite and above 0"),
         (b"{" + b" " * 2**24 + b"}", "must have at most 16777216 bytes"),
