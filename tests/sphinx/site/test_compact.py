@@ -99,7 +99,7 @@ def test_a_signature_keeps_the_elements_that_have_a_style():
 
 
 def previews(shown, page):
-    """The previews that are left on a page; both map selectors to HTML."""
+    """Previews that stay on a page; argument and result map selectors to HTML."""
     script = "selector_to_html = {}\nskip_classes = []"
     small = compact.compact_previews(script.format(json.dumps(shown)), page)
     start, end = script.format("|").split("|")

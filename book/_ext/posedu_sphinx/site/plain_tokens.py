@@ -1,7 +1,7 @@
 """Highlighted code without tags around names, punctuation and operators.
 
-The first two have the color of plain text in both themes. A color of their own would
-distinguish operators from nothing, and their tags took a third of all highlighted code.
+The first two have the color of plain text in both themes. Operators are plain for their
+size: their tags took a third of all highlighted code.
 """
 
 from pygments.formatters import HtmlFormatter
