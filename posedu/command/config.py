@@ -72,13 +72,15 @@ def config(
             try:
                 reading = _without(read_rope(load()), ignore or ())
                 content = as_json(reading) if json else {}
+                text = _text(reading)  # raises if the numbers are out of reach
             except (ConfigError, OSError) as error:
                 statuses.append(complain(name, error))
                 continue
             if json:
                 show_json("posedu.config/1", name, content)
             else:
-                _show(name, reading, titled=len(targets) > 1 or name != target)
+                titled = len(targets) > 1 or name != target
+                show(f"{name}:\n{text}" if titled else text)
             is_wrong = reading.warnings or (strict and _is_incomplete(reading))
             statuses.append(WRONG if is_wrong else FINE)
     raise typer.Exit(max(statuses))
@@ -158,10 +160,8 @@ def _is_incomplete(reading: Reading) -> bool:
     return has_open_layout or not reading.order
 
 
-def _show(name: str, reading: Reading, *, titled: bool) -> None:
-    """Print warnings, then the table, then notes, under the name if ``titled``."""
-    if titled:
-        show(f"{name}:")
+def _text(reading: Reading) -> str:
+    """Return the warnings, then the table, then the notes of a configuration."""
     warnings = [str(r) for r in reading.remarks if r.level == WARNING]
     notes = [str(r) for r in reading.remarks if r.level != WARNING]
-    show("\n".join([*warnings, str(reading), *notes]))
+    return "\n".join([*warnings, str(reading), *notes])
