@@ -70,10 +70,10 @@ def kept(ctx: Any) -> tuple[list[Any], tuple[Tensor, ...]]:
 
     ``ctx`` is the context object of the autograd function, in which they were saved.
     """
-    inputs, count = list(ctx.other_inputs), len(ctx.tensor_indices)
-    for n, t in zip(ctx.tensor_indices, ctx.saved_tensors, strict=False):
+    inputs, saved = list(ctx.other_inputs), ctx.saved_tensors
+    for n, t in zip(ctx.tensor_indices, saved, strict=False):
         inputs[n] = t
-    return inputs, ctx.saved_tensors[count:]
+    return inputs, saved[len(ctx.tensor_indices) :]
 
 
 def completed(

@@ -49,6 +49,7 @@ class Cut(Protocol):
 
 
 _CUT: ContextVar[Cut | None] = ContextVar("cut", default=None)
+_in_all_threads: list[Cut] = []
 
 
 def current_cut() -> Cut | None:
@@ -56,14 +57,24 @@ def current_cut() -> Cut | None:
 
     A compiler does not see it: see :func:`posedu.torch.parallel.context_parallel`.
     """
-    return None if is_compiling() else _CUT.get()
+    if is_compiling():
+        return None
+    cut = _CUT.get()
+    return _in_all_threads[-1] if cut is None and _in_all_threads else cut
 
 
 @contextmanager
-def in_force(cut: Cut) -> Iterator[None]:
-    """Put a cut in force in this thread."""
+def in_force(cut: Cut, *, in_all_threads: bool = False) -> Iterator[None]:
+    """Put a cut in force in this thread, or in all threads.
+
+    Autograd has threads of its own, in which checkpointed layers are computed again.
+    """
     token = _CUT.set(cut)
+    if in_all_threads:
+        _in_all_threads.append(cut)
     try:
         yield
     finally:
         _CUT.reset(token)
+        if in_all_threads:
+            _in_all_threads.pop()

@@ -24,7 +24,7 @@ from posedu.torch.attention import Attention, Steps, attended
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.parallel.chunks import Chunks, Order
-from posedu.torch.parallel.gather import gathered
+from posedu.torch.parallel.gather import gathered, require_agreement
 from posedu.torch.parallel.ranks import Processes, Ranks
 from posedu.torch.parallel.ring import Ring, RingAttention, require_ring
 from posedu.torch.parallel.states import carried
@@ -88,8 +88,10 @@ class TextCut:
         Raises
         ------
         ValueError
-            Ranks that differ in the shape or dtype of ``t``, or in the order.
+            Ranks that differ in the shape or dtype of ``t``, or in the order; tokens
+            that are no equal chunks.
         """
+        self._size(t.shape[axis])
         return gathered(self.ranks, self.chunks, (t,), (axis,), "a tensor")[0]
 
     def agreed(self, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -145,6 +147,11 @@ class TextCut:
         return Steps(torch.cat([part.out for part in parts], 2), tokens, None, parts)
 
     def _by_ring(self, encoding: Encoding, tokens: Tokens) -> Tensor:
+        require_agreement(
+            self.ranks,
+            f"ring, {self.chunks.order}, keys of {type(encoding).__name__}",
+            (tokens.grouped_k, tokens.grouped_v),
+        )
         if encoding.uses("carry"):
             return self._by_states(encoding, tokens)
         require_ring(encoding)
@@ -367,10 +374,12 @@ def context_parallel(
 
     Attention, models and encodings run as they are, forward and backward; positions
     that are not given are those in the whole text. All ranks must call the same layers
-    in the same order, with equal parameters. The gradients that a rank gets are those
-    of the sum of all ranks' losses, for its tokens; those of parameters are its share
-    (:func:`sum_gradients`). Compiled functions run uncompiled inside, since a compiler
-    does not see the cut.
+    in the same order, with equal parameters, and all must call ``backward``, inside the
+    context: ``torch.utils.checkpoint`` computes layers again there. The gradients that
+    a rank gets are those of the sum of all ranks' losses, for its tokens; those of
+    parameters are its share (:func:`sum_gradients`). So divide a rank's sum of losses
+    by the tokens of the whole text. Gradients of gradients are refused. Compiled
+    functions run uncompiled inside, since a compiler does not see the cut.
 
     Parameters
     ----------
@@ -383,9 +392,11 @@ def context_parallel(
         ``"all-gather"`` (default): keys, values and what an encoding remembers of each
         token are gathered on every rank, and a rank's queries meet those up to their
         own chunk's end; every encoding can be served. ``"ring"``: keys and values
-        travel from rank to rank, and outputs are merged (``eq-merge``); memory is that
-        of a rank's tokens, and an encoding may change queries, keys and values and add
-        a bias.
+        travel from rank to rank, and outputs are merged (``eq-merge``); an encoding may
+        change queries, keys and values and add a bias. A rank holds keys and values of
+        one other rank at a time, the logits of one block, and of all tokens only
+        positions, masks and what the encoding remembers. The states of a recurrence go
+        from chunk to chunk.
 
     Yields
     ------
@@ -404,7 +415,7 @@ def context_parallel(
         group = group.get_group()
     ranks = group if isinstance(group, Ranks) else Processes(group)
     cut = TextCut(ranks, order=order, form=form)
-    with ranks.uncompiled(), in_force(cut):
+    with ranks.uncompiled(), in_force(cut, in_all_threads=isinstance(ranks, Processes)):
         yield cut
 
 

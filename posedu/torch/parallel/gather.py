@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from posedu.torch.parallel.chunks import Chunks
 from posedu.torch.parallel.ranks import Ranks
 
-_SAID = 256  # bytes with which a rank says what it is about to exchange
+_HANDSHAKE = 256  # bytes with which a rank describes what it is about to exchange
 
 
 def require_agreement(ranks: Ranks, what: str, tensors: tuple[Tensor, ...]) -> None:
@@ -27,9 +27,11 @@ def require_agreement(ranks: Ranks, what: str, tensors: tuple[Tensor, ...]) -> N
         Ranks that differ in ``what``, or in shapes or dtypes; the message names each.
     """
     kinds = ", ".join(f"{list(t.shape)} {t.dtype}" for t in tensors)
-    said = f"{what}: {kinds}".encode()
-    code = zlib.crc32(said).to_bytes(8, "big")
-    own = torch.tensor([*said[: _SAID - 8].ljust(_SAID - 8), *code], dtype=torch.uint8)
+    description = f"{what}: {kinds}".encode()
+    code = zlib.crc32(description).to_bytes(8, "big")
+    own = torch.tensor(
+        [*description[: _HANDSHAKE - 8].ljust(_HANDSHAKE - 8), *code], dtype=torch.uint8
+    )
     of_ranks = [bytes(t.tolist()) for t in ranks.gather(own.to(tensors[0].device))]
     if len(set(of_ranks)) > 1:
         texts = (t[:-8].decode(errors="replace").rstrip() for t in of_ranks)
@@ -81,7 +83,14 @@ class _Gathered(torch.autograd.Function):
         """Return the sum over ranks of the gradients of this rank's tokens."""
         given = zip(gradients, ctx.axes, ctx.needs_input_grad[3:], strict=True)
         own = [
-            ctx.ranks.reduce(ctx.chunks.separated(g, axis)) if needs else None
+            _summed(ctx.ranks, ctx.chunks.separated(g, axis)) if needs else None
             for g, axis, needs in given
         ]
         return None, None, None, *own
+
+
+def _summed(ranks: Ranks, parts: list[Tensor]) -> Tensor:
+    """Return the sum over ranks of their tensors for this rank, summed in float32."""
+    dtype = parts[0].dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    return ranks.reduce([part.to(wide) for part in parts]).to(dtype)

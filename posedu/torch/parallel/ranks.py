@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -168,13 +167,26 @@ class Processes(Ranks):
             ) from error
 
 
+_ENDED = object()  # given by a rank that has ended
+
+
+def _late(rank: int, other: int) -> str:
+    return (
+        f"rank {rank} waits for rank {other}, which has ended: all ranks must exchange "
+        "the same, forward and backward"
+    )
+
+
 class _Board:
     """A place where threads of simulated ranks lay what others are to read."""
 
     def __init__(self, size: int):
         self.places: list[Any] = [None] * size
         self.barrier = threading.Barrier(size)
-        self.mail: defaultdict[tuple[int, int], Queue[Any]] = defaultdict(Queue)
+        self.mail: dict[tuple[int, int], Queue[Any]] = {
+            (a, b): Queue() for a in range(size) for b in range(size)
+        }
+        self.ended: set[int] = set()
 
     def exchanged(self, rank: int, given: Any) -> list[Any]:
         """Return what all ranks gave; wait until all have given and have read."""
@@ -182,6 +194,8 @@ class _Board:
         self.barrier.wait()
         taken = list(self.places)
         self.barrier.wait()
+        if given is not _ENDED and any(t is _ENDED for t in taken):
+            raise RuntimeError(_late(rank, next(iter(self.ended))))
         return taken
 
 
@@ -197,7 +211,7 @@ class Threads(Ranks):
         return nullcontext()
 
     def _gather(self, t: Tensor) -> list[Tensor]:
-        return self._board.exchanged(self.rank, t)
+        return self._board.exchanged(self.rank, t.clone())
 
     def _reduce(self, parts: list[Tensor]) -> Tensor:
         return sum(
@@ -208,13 +222,17 @@ class Threads(Ranks):
         return tuple(self._board.exchanged(self.rank, tensors)[self.rank - 1])
 
     def _send(self, tensors: dict[str, Tensor], target: int) -> None:
-        self._board.mail[self.rank, target].put(tensors)
+        sent = {name: t.clone() for name, t in tensors.items()}
+        self._board.mail[self.rank, target].put(sent)
 
     def receive(self, source: int, device: torch.device) -> dict[str, Tensor]:
         """Return the tensors that the rank ``source`` sends."""
         while not self._board.barrier.broken:
+            has_ended = source in self._board.ended
             with suppress(Empty):
                 return self._board.mail[source, self.rank].get(timeout=0.1)
+            if has_ended:
+                raise RuntimeError(_late(self.rank, source))
         raise threading.BrokenBarrierError
 
 
@@ -222,12 +240,17 @@ def simulated(size: int, run: Callable[[Ranks], Result]) -> list[Result]:
     """Return the results of ``run`` on ``size`` ranks that are threads of this process.
 
     ``run`` is called once for each rank, with its :class:`Ranks`. It computes what
-    processes would, in no less time than one: it shows values, and counts bytes.
+    processes would, in no less time than one: it shows values, and counts bytes. Each
+    rank needs its own copy of a model whose parameters get gradients. Contexts such as
+    ``torch.no_grad`` hold in ``run`` only if they are entered there, and all ranks
+    share one random generator.
 
     Raises
     ------
     TypeError, ValueError
         ``size`` is no positive integer.
+    RuntimeError
+        A rank that ends while others exchange.
     BaseException
         What ``run`` raises on a rank; the other ranks end with it.
     """
@@ -235,7 +258,10 @@ def simulated(size: int, run: Callable[[Ranks], Result]) -> list[Result]:
 
     def of_rank(rank: int) -> Result:
         try:
-            return run(Threads(rank, board))
+            result = run(Threads(rank, board))
+            board.ended.add(rank)
+            board.exchanged(rank, _ENDED)
+            return result
         except BaseException:
             board.barrier.abort()
             raise

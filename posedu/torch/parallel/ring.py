@@ -197,6 +197,12 @@ class Ring:
         Keys and values travel once more, with the sums of their gradients, which arrive
         at home after the last step.
         """
+        own = [p for p in self.encoding.parameters() if p.requires_grad]
+        if [p.data_ptr() for p in own] != [p.data_ptr() for p in parameters]:
+            raise RuntimeError(
+                f"the parameters of {type(self.encoding).__name__} are not those of "
+                "the forward pass (torch.func.functional_call?): give form='all-gather'"
+            )
         wide = merged.lse.dtype
         of_q = torch.zeros_like(q, dtype=wide)
         of_terms, of_parameters = (

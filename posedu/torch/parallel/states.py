@@ -30,7 +30,7 @@ def carried(
         before, after = (chunks.owner(number + by) for by in (-1, 1))
         if before not in (None, ranks.rank):
             names: list[str] = []
-            given = _Received.apply(ranks, before, names, tokens.q)
+            given = _Received.apply(ranks, before, names, *_sources(encoding, tokens))
             states = dict(zip(names, given, strict=True))
         out, states = encoding.carry(tokens, states)
         if after not in (None, ranks.rank):
@@ -39,19 +39,28 @@ def carried(
     return torch.cat(outputs, 2)
 
 
+def _sources(encoding: Encoding, tokens: Tokens) -> list[Tensor]:
+    """Return what states depend on: a gradient that any of it needs is sent back."""
+    given = tokens.q, tokens.grouped_k, tokens.grouped_v, tokens.x
+    every = *given, *tokens.memory.values(), *encoding.parameters()
+    return [t for t in every if t is not None]
+
+
 class _Received(torch.autograd.Function):
     """States from another rank, which gets their gradients."""
 
     @staticmethod
     def forward(
-        ctx: Any, ranks: Ranks, source: int, names: list[str], like: Tensor
+        ctx: Any, ranks: Ranks, source: int, names: list[str], *sources: Tensor
     ) -> tuple[Tensor, ...]:
         """Return the states, and append their names to ``names``.
 
-        ``like`` is on their device; where it needs a gradient, so do they.
+        They are on the device of ``sources``, and need a gradient where one of these
+        does.
         """
-        received = ranks.receive(source, like.device)
+        received = ranks.receive(source, sources[0].device)
         ctx.ranks, ctx.source, ctx.names = ranks, source, [*received]
+        ctx.sources = len(sources)
         names += received
         return tuple(received.values())
 
@@ -60,7 +69,7 @@ class _Received(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, ...]:
         """Send the gradients of the states to the rank that they came from."""
         ctx.ranks.send(dict(zip(ctx.names, gradients, strict=True)), ctx.source)
-        return None, None, None, None
+        return (None,) * (3 + ctx.sources)
 
 
 class _Sent(torch.autograd.Function):

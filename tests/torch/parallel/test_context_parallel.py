@@ -2,12 +2,15 @@
 
 import copy
 import re
+import threading
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from posedu.torch import Attention, KVCache, LanguageModel, RoPE, Transformer
-from posedu.torch.bias import ALiBi
+from posedu.torch._cut import current_cut, in_force
+from posedu.torch.bias import T5, ALiBi
 from posedu.torch.parallel import (
     FORMS,
     ORDERS,
@@ -89,7 +92,7 @@ def test_bytes_sent_are_the_formula_s(order, form):
 
     expected = (ranks - 1) * 2 * own * g * d * size
     positions = (ranks - 1) * (own * 8 + HANDSHAKE)
-    handshake = (ranks - 1) * HANDSHAKE if form == "all-gather" else 0
+    handshake = (ranks - 1) * HANDSHAKE
     assert {*on_ranks(sent, ranks, order=order, form=form)} == {
         expected + handshake + positions
     }
@@ -302,6 +305,130 @@ def test_an_error_on_one_rank_ends_all():
         return cut.whole(torch.ones(1, 4), 1)
 
     refused("on rank 1", run, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_ring_compares_keys_and_forms_before_it_exchanges(form):
+    x = torch.randn(1, 4, 16, dtype=torch.float64)
+    gla = RecurrentLayer(16, 2, encoding=GLA(16, 2, 8), convolution=None).double()
+    rope = [layer(RoPE(8, layout="half"), kv_heads=g) for g in (2, 1)]
+
+    def run(ranks):
+        other = "zigzag" if ranks.rank else "contiguous"
+        with context_parallel(ranks, order=other, form=form):
+            gla(x)
+
+    with pytest.raises(ValueError, match=r"rank 0: .*GLA.*rank 1: .*GLA"):
+        simulated(2, run)
+    refused(
+        r"rank 0: .*\[1, 2, 4, 8\].*rank 1: .*\[1, 1, 4, 8\]",
+        lambda cut: rope[cut.ranks.rank](x),
+        form=form,
+    )
+
+    def mixed(ranks):
+        with context_parallel(ranks, form=FORMS[ranks.rank]):
+            gla(x)
+
+    with pytest.raises(ValueError, match=r"rank 1: ring"):
+        simulated(2, mixed)
+
+
+@each_cut
+def test_a_gradient_of_keys_alone_flows_through_the_states(order, form):
+    torch.manual_seed(0)
+    model = RecurrentLayer(16, 2, encoding=GLA(16, 2, 8)).double()
+    x = torch.randn(1, 8, 16, dtype=torch.float64)
+    weights = torch.randn(1, 8, 16, dtype=torch.float64)
+    for name in ("k.weight", "v.weight", "encoding.gate_bias"):
+        wanted = torch.autograd.grad(
+            (model(x) * weights).sum(), model.get_parameter(name)
+        )[0]
+
+        def run(cut, name=name):
+            out = (model(cut.own(x, 1)) * cut.own(weights, 1)).sum()
+            return torch.autograd.grad(out, model.get_parameter(name))[0]
+
+        found = sum(on_ranks(run, 2, order=order, form=form))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_a_ring_refuses_other_parameters_than_the_encoding_s():
+    model = layer(T5(2, bidirectional=False))
+    given = {n: p.detach().clone() for n, p in model.named_parameters()}
+    given["encoding.table"].requires_grad_()
+    x = torch.randn(1, 8, 16, dtype=torch.float64)
+
+    def run(cut):
+        out = torch.func.functional_call(model, given, (cut.own(x, 1),))
+        out.sum().backward()
+
+    refused("functional_call", run, RuntimeError, form="ring")
+
+
+@pytest.mark.parametrize("late", ("forward", "backward"))
+@each_cut
+def test_a_rank_that_ends_early_ends_all(order, form, late):
+    model = layer(RoPE(8, layout="half"))
+    x = torch.randn(1, 8, 16, dtype=torch.float64)
+
+    def run(cut):
+        if late == "forward" and cut.ranks.rank == 1:
+            return
+        out = model(cut.own(x, 1))
+        if cut.ranks.rank == 0:
+            out.sum().backward()
+
+    refused("rank 0 waits for rank 1", run, RuntimeError, order=order, form=form)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("reentrant", (False, True))
+@each_cut
+def test_checkpointed_layers(order, form, reentrant):
+    models = [layer(T5(2, bidirectional=False)) for _ in range(3)]
+    x = torch.randn(1, 8, 16, dtype=torch.float64)
+    wanted = x.clone().requires_grad_()
+    checkpoint(models[2], wanted, use_reentrant=reentrant).sum().backward()
+
+    def run(cut):
+        own = cut.own(x, 1).clone().requires_grad_()
+        model = models[cut.ranks.rank]
+        checkpoint(model, own, use_reentrant=reentrant).sum().backward()
+        return own.grad, cut.own(wanted.grad, 1)
+
+    for found, expected in on_ranks(run, 2, order=order, form=form):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_gradients_in_bfloat16_are_summed_in_float32():
+    """Thirty-two terms: a sum in bfloat16 would lose two of eight bits."""
+    terms = torch.randn(
+        32, 1, 32, generator=torch.Generator().manual_seed(0)
+    ).bfloat16()
+
+    def run(cut):
+        t = torch.zeros(1, 1).bfloat16().requires_grad_()
+        (cut.whole(t, 1) * terms[cut.ranks.rank]).sum().backward()
+        return t.grad
+
+    found = torch.cat(on_ranks(run, 32, order="contiguous"), 1)
+    assert torch.equal(found, terms.float().sum(0).bfloat16())
+
+
+def test_equal_chunks_alone_are_joined():
+    refused("2 equal chunks, got 3 tokens", lambda cut: cut.whole(torch.ones(1, 3), 1))
+
+
+def test_processes_cut_texts_in_all_their_threads():
+    """Autograd has threads of its own, which do not inherit context variables."""
+    (cut,) = simulated(1, lambda r: TextCut(r, order="contiguous", form="ring"))
+    found = []
+    with in_force(cut, in_all_threads=True):
+        thread = threading.Thread(target=lambda: found.append(current_cut()))
+        thread.start()
+        thread.join()
+    assert found == [cut] and current_cut() is None
 
 
 def test_the_cut_ends_with_the_context():
