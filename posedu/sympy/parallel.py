@@ -36,6 +36,11 @@ def attend_part(logits: Sequence[sp.Expr], v: Sequence[sp.Expr]) -> Part:
 
 
 def merge(one: Part, other: Part) -> Part:
-    """Return the attention over the keys of both parts. Equation ``eq-merge``."""
+    """Return the attention over the keys of both parts. Equation ``eq-merge``.
+
+    A part without keys is ``Part(0, -oo)``.
+    """
+    if one.lse == other.lse == -sp.oo:
+        return one
     lse = sp.log(sp.exp(one.lse) + sp.exp(other.lse))
     return Part(sum(sp.exp(p.lse - lse) * p.out for p in (one, other)), lse)

@@ -8,7 +8,7 @@ from posedu.torch.parallel.cut import (
     context_parallel,
     sum_gradients,
 )
-from posedu.torch.parallel.ranks import Processes, Ranks, Threads, simulated
+from posedu.torch.parallel.ranks import Processes, Ranks, simulated
 
 __all__ = [
     "FORMS",
@@ -19,7 +19,6 @@ __all__ = [
     "Processes",
     "Ranks",
     "TextCut",
-    "Threads",
     "context_parallel",
     "simulated",
     "sum_gradients",

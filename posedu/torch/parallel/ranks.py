@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from queue import Empty, Queue
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,8 +16,6 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from posedu._arguments import require_dimension
-
-Result = TypeVar("Result")
 
 
 class Ranks(ABC):
@@ -236,7 +234,7 @@ class Threads(Ranks):
         raise threading.BrokenBarrierError
 
 
-def simulated(size: int, run: Callable[[Ranks], Result]) -> list[Result]:
+def simulated(size: int, run: Callable[[Ranks], Any]) -> list[Any]:
     """Return the results of ``run`` on ``size`` ranks that are threads of this process.
 
     ``run`` is called once for each rank, with its :class:`Ranks`. It computes what
@@ -256,7 +254,7 @@ def simulated(size: int, run: Callable[[Ranks], Result]) -> list[Result]:
     """
     board = _Board(require_dimension("size", size, 1))
 
-    def of_rank(rank: int) -> Result:
+    def of_rank(rank: int) -> Any:
         try:
             result = run(Threads(rank, board))
             board.ended.add(rank)

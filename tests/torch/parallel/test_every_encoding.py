@@ -8,7 +8,8 @@ import torch
 from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import BOUND, Trial
 from posedu.torch import attend
-from posedu.torch.parallel import FORMS, ORDERS, TextCut, Threads, simulated
+from posedu.torch.parallel import FORMS, ORDERS, TextCut, simulated
+from posedu.torch.parallel.ranks import Threads
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

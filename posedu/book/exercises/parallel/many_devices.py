@@ -543,7 +543,7 @@ What is $-\infty - (-\infty)$?
 $\ell = \log \sum_k e^{\ell_k}$ and $o = \sum_k e^{\ell_k - \ell} o_k$, where $\ell$ is replaced by 0 if it is $-\infty$, so that all shares are 0.
 Sums do not depend on order or grouping: the pairs $(\ell, o)$ form a commutative monoid, with $(-\infty, 0)$ as its unit, and parts may come in any order.
 For a query and head $d_v + 1$ numbers cross, however many keys a part has; that is why decoding over a cache that is cut sends little.
-In bfloat16 a number near 40 is off by up to 1/8, which changes a share by up to 13 %: keep $\ell$ in float32.
+In bfloat16 a number near 40 is off by up to 1/8, which changes the ratio of two shares by up to 28 %: keep $\ell$ in float32.
 """,
 )
 
@@ -1045,7 +1045,7 @@ Which of them is nearest to it, the one with the smallest number or the one with
         ),
         Misconception(
             "Mean of the outputs",
-            "Sticks are no softmax: shares do not depend on how many parts there are.",
+            "In stick-breaking, shares do not depend on how many parts there are.",
             lambda rest, outs, numbers: (
                 merged_sticks(rest, outs, numbers)[0],
                 outs.mean(0),
@@ -1083,7 +1083,7 @@ Which of them is nearest to it, the one with the smallest number or the one with
 Of a nearer and a farther part, $(\rho_1, o_1)$ and $(\rho_2, o_2)$, the merged one is $(\rho_1 \rho_2,\ o_1 + \rho_1 o_2)$: this is associative, but not commutative.
 The rest is a product, which has no order; the outputs have one, so parts are sorted by number, the largest first.
 With a contiguous cut rank $r$ meets the chunks $r, r - 1, \dots, 0$ in this order, near to far, as the ring brings them.
-Under a zigzag cut two chunks arrive in each step, and they surround others that come later: a program keeps the parts until their neighbors are there, or sorts them at the end.
+Under a zigzag cut two chunks arrive in each step, and they surround chunks that came earlier or come later: a program keeps the parts until their neighbors are there, or sorts them at the end.
 """,
     repair=Repair(_broken_merged_sticks, symptom_of_arrival),
 )
@@ -1276,7 +1276,7 @@ Reshape the row so that one axis is that of the ranks, or of the $2n$ chunks.
 A rank can have at most all pairs, $n$ times the mean, so $n$ is a bound for every cut.
 A contiguous cut comes near it: 762 texts of one token and then one of 262 give the last of four ranks 34,432 of 35,215 pairs, 3.911 times the mean.
 This is the worst row of 1,024 tokens: the long text ends with the chunk and begins six tokens before it, so that all of the chunk's queries have six keys more, while the other ranks have few more pairs.
-Texts of 512, 256, 128 and 128 tokens on four ranks have the ratio 2.18 with a contiguous cut, 1.45 with a zigzag cut, and 1.01 with a striped one, which deals neighbors of nearly equal load to different ranks.
+Texts of 512, 256, 128 and 128 tokens on four ranks have the ratio 2.18 with a contiguous cut, 1.45 with a zigzag cut, and 1.01 with a striped one, which gives neighbors of nearly equal load to different ranks.
 """,
     prediction=Prediction(
         "Eight texts of 64 tokens and then one of 512, on eight ranks with a contiguous cut: what is the largest load over the mean?",
