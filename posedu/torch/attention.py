@@ -205,13 +205,19 @@ def _steps(
                 nn.functional.rms_norm(t, t.shape[-1:], eps=norm_eps) for t in (q, k)
             )
         v = encoding.values(v, positions)
+        key_positions, extended = positions, None
+        if cache is not None:
+            extended = cache.appended(k, v, positions, memory, encoding)
+            extended.consecutive = consecutive
+            (k, v, key_positions), memory = extended.entries, extended.memory
+            window, padding = extended.hide(window, padding)
         tokens = Tokens(
             q=q,
             grouped_k=k,
             grouped_v=v,
             d=d,
             query_positions=positions,
-            key_positions=positions,
+            key_positions=key_positions,
             causal=causal,
             x=x,
             memory=memory,
@@ -225,21 +231,6 @@ def _steps(
         if cut is not None:
             steps = cut.attend(encoding, tokens, route)
             return steps._replace(out=encoding.output(steps.out, positions))
-        extended = None
-        if cache is not None:
-            extended = cache.appended(k, v, positions, memory, encoding)
-            extended.consecutive = consecutive
-            (k, v, key_positions), memory = extended.entries, extended.memory
-            window, padding = extended.hide(window, padding)
-            tokens = replace(
-                tokens,
-                grouped_k=k,
-                grouped_v=v,
-                key_positions=key_positions,
-                memory=memory,
-                window=window,
-                padding=padding,
-            )
         out, tokens, weights = attended(encoding, tokens, route, extended)[:3]
         out = encoding.output(out, positions)
         if extended is not None and encoding.accumulated:
