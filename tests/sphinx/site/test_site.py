@@ -588,7 +588,7 @@ def test_the_notebook_of_a_page_is_light_and_carries_the_page(page):
     nbformat.validate(notebook)
     setup, own = notebook.cells[:2]
     assert 'PACKAGE = ""' in setup.source and len(nbformat.writes(notebook)) <= 150_000
-    assert re.search(r'PAGE = "[^"]{1000,}"', own.source)
+    assert re.search(r'PAGE = "[^"]{500,}"', own.source)
     assert f'{Path(page).name}.ipynb"' in html(f"{page}.html")
 
 

@@ -23,7 +23,7 @@ from posedu_sphinx.search.entries import entries
 FOLDER = "_static/search"
 GLOSSARY = "book/reference/glossary"
 SYMPTOMS = "book/practice/troubleshooting"
-FIRST_SENTENCE = 60  # characters of it in titles.js
+FIRST_SENTENCE = 40  # characters of it in titles.js
 SHARD = 250_000  # characters of text in a file
 KINDS = ("section", "statement", "exercise", "term", "api")  # in the order of entries
 
