@@ -1,4 +1,4 @@
-"""Every encoding on a text that is cut over ranks, held against one device."""
+"""Every encoding with its text or its heads cut over ranks, against one device."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from posedu.torch.parallel import (
     Order,
     Ranks,
     TextCut,
+    cut_heads,
     sum_gradients,
 )
 
@@ -90,16 +91,37 @@ class Trial:
             )
         sent = cut.ranks.sent - before
         sum_gradients(model, cut.ranks)
-        of_parameters = [
-            _error(p.grad, wanted)
-            for p, wanted in zip(model.parameters(), self.gradients, strict=True)
-            if wanted is not None
-        ]
         return Errors(
             _error(out, cut.own(self.out, 1)),
             _error(of_inputs, cut.own(self.of_inputs, 1)),
-            max(of_parameters, default=0.0),
+            self._of_parameters(model),
             sent,
+        )
+
+    def of_heads(self, ranks: Ranks) -> Errors:
+        """Run this rank's heads of all layers; return the errors, as :meth:`on_rank`.
+
+        A ``ValueError`` says which heads cannot be cut over the ranks.
+        """
+        model, before = copy.deepcopy(self.model), ranks.sent
+        cut_heads(model, ranks)
+        out, of_inputs = self._run(model, self.x, self.positions, self.masks)
+        return Errors(
+            _error(out, self.out),
+            _error(of_inputs, self.of_inputs),
+            self._of_parameters(model),
+            ranks.sent - before,
+        )
+
+    def _of_parameters(self, model: nn.Module) -> float:
+        """Return the largest error of the gradients of a model's parameters."""
+        return max(
+            (
+                _error(p.grad, wanted)
+                for p, wanted in zip(model.parameters(), self.gradients, strict=True)
+                if wanted is not None
+            ),
+            default=0.0,
         )
 
     def _run(

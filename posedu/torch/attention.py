@@ -5,7 +5,7 @@ Hooks are methods by which an encoding acts on attention.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,6 +21,7 @@ from posedu._arguments import (
 from posedu.torch import routes
 from posedu.torch._autograd import lowered, without_autocast
 from posedu.torch._cut import current_cut
+from posedu.torch._heads import HeadRange
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -283,6 +284,13 @@ def _located(
     return located, consecutive
 
 
+class HeadCut(Protocol):
+    """A cut of the heads of layers: :class:`posedu.torch.parallel.CutHeads`."""
+
+    def steps(self, layer: Any, x: Tensor, *arguments: Any) -> tuple[Tensor, Steps]:
+        """Return a layer's output, of which this rank computes some heads."""
+
+
 class Attention(nn.Module):
     """Multi-head attention (arXiv 1706.03762 §3.2.2) with a positional encoding.
 
@@ -341,6 +349,8 @@ class Attention(nn.Module):
 
     qk_norm: QKNorm | None = None
     qk_norm_eps = 1e-6
+    heads_of: HeadRange | None = None
+    head_cut: HeadCut | None = None
 
     def __init__(
         self,
@@ -478,6 +488,11 @@ class Attention(nn.Module):
         if each position is known to be the previous one plus 1; ``shared`` holds tables
         that the layers of a model share in one forward pass.
         """
+        if self.head_cut is not None:
+            return self.head_cut.steps(
+                *(self, x, positions, consecutive, key_padding_mask, segments),
+                *(cache, shared),
+            )
         cut, memory = current_cut(), None
         if cut is None:
             q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
@@ -500,6 +515,45 @@ class Attention(nn.Module):
             shared=shared,
         )
         return self.finish(steps.out, x), steps
+
+    def head_axes(self) -> dict[str, tuple[int, int]]:
+        """Return the axis of heads of the layer's own parameters, by name.
+
+        Each has a second number: how many equal parts the axis has, one for each head
+        or key-value head.
+        """
+        axes = {"o.weight": (1, self.heads)}
+        for name in ("weight", "bias"):
+            axes[f"q.{name}"] = 0, self.heads
+            axes[f"k.{name}"] = axes[f"v.{name}"] = 0, self.kv_heads
+        if self.qk_norm == "projection":
+            axes["q_norm.weight"] = 0, self.heads
+            axes["k_norm.weight"] = 0, self.kv_heads
+        return axes
+
+    def of_heads(self, heads: HeadRange) -> "Attention":
+        """Return a layer of some of the heads, whose parameters are views of these.
+
+        The outputs of layers that have the heads between them add up to the output of
+        this layer; the bias of the output is in that of the first head's layer.
+
+        Raises
+        ------
+        ValueError
+            A range of another number of heads; groups of query heads that it would cut
+            with others; an encoding that mixes heads.
+        """
+        if heads.count != self.heads:
+            raise ValueError(
+                f"the layer has {self.heads} heads, the range is of {heads.count}"
+            )
+        own = heads.copied(self, self.head_axes())
+        own.heads, own.kv_heads = heads.size(self.heads), heads.size(self.kv_heads)
+        own.heads_of, own.head_cut = heads, None
+        bias = own.o.bias
+        if heads.first and bias is not None:
+            own.o._parameters["bias"] = cast(nn.Parameter, bias * 0.0)
+        return own
 
     def project(
         self,
@@ -538,7 +592,12 @@ class Attention(nn.Module):
         """
         assert self.q_norm is not None and self.k_norm is not None
         dtype = self.q_norm.weight.dtype
-        return self.q_norm(q.to(dtype)), self.k_norm(k.to(dtype))
+        if self.heads_of is None or self.qk_norm == "head":
+            return self.q_norm(q.to(dtype)), self.k_norm(k.to(dtype))
+        q, k = (
+            self.heads_of.rms_normalized(t.to(dtype), self.qk_norm_eps) for t in (q, k)
+        )
+        return q * self.q_norm.weight, k * self.k_norm.weight
 
     def finish(
         self,

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
+from posedu.torch._heads import HeadRange
 from posedu.torch._sequences import sequence_order
 from posedu.torch._tensors import Positions, split_exactly
 from posedu.torch.shared import Shared
@@ -181,6 +182,11 @@ class Encoding(nn.Module):
     ``()`` for a number. ``needs_own_key_last`` is true if the result is wrong where
     masked keys stand behind a query's own key, as they do in compiled decoding steps.
 
+    ``head_rows`` are names of parameters whose first axis is that of ``heads``, or of
+    the features of all heads one head after another, where ``heads`` is a number.
+    ``mixes_heads`` is true if a head's output depends on other heads. ``heads_of`` says
+    which heads of a layer this is the encoding of, ``None`` for all (:meth:`of_heads`).
+
     ``accumulated`` are names of per-token state that is a number of each token, 0 for a
     new one, and that later tokens change (:meth:`accumulate`). ``is_fused`` is true if
     the default route (code path that computes attention) is the encoding's own kernel.
@@ -201,6 +207,10 @@ class Encoding(nn.Module):
     needs_causal = False
     needs_x = False
     needs_own_key_last = False
+    head_rows: tuple[str, ...] = ()
+    mixes_heads = False
+    heads_of: HeadRange | None = None
+    _layer_heads: int | None = None
     accumulated: tuple[str, ...] = ()
     is_fused = False
 
@@ -264,6 +274,41 @@ class Encoding(nn.Module):
             raise ValueError(
                 f"{type(self).__name__} is causal, the layer is not; give causal=True"
             )
+
+    def of_heads(self, heads: HeadRange) -> Encoding:
+        """Return the encoding of some of a layer's heads; it uses these parameters.
+
+        Its parameters are views, through which gradients flow to this encoding.
+
+        Raises
+        ------
+        ValueError
+            An encoding that mixes heads (:attr:`mixes_heads`).
+        """
+        if self.mixes_heads:
+            raise ValueError(
+                f"the heads of {type(self).__name__} depend on each other, so they "
+                "cannot be cut over ranks: cut the text by context_parallel"
+            )
+        names = () if self.heads is None else self.head_rows
+        own = heads.copied(self, dict.fromkeys(names, (0, None)))
+        own.heads_of, own._layer_heads = heads, self.heads
+        if self.heads is not None:
+            own.heads = heads.size(self.heads)
+        return own
+
+    def own_heads(
+        self, of_layer: Shaped[Tensor, "heads *features"]
+    ) -> Shaped[Tensor, "own_heads *features"]:
+        """Return the entries of this encoding's heads, of a tensor of all heads."""
+        return of_layer if self.heads_of is None else self.heads_of.rows(of_layer)
+
+    @property
+    def layer_heads(self) -> int:
+        """The ``heads`` of the encoding of the whole layer: see :meth:`of_heads`."""
+        heads = self.heads if self.heads_of is None else self._layer_heads
+        assert heads is not None
+        return heads
 
     def locate(
         self,

@@ -36,6 +36,7 @@ class NoPE(Encoding):
 
     temperature: float | Float[Tensor, "heads"]
     needs_positions = False
+    head_rows = ("temperature",)
 
     def __init__(self, temperature: float = 1.0, *, heads: int | None = None):
         super().__init__()

@@ -213,14 +213,29 @@ class FLOATER(Encoding):
     ]:
         """Add FLOATER's vector of its position to each query and key; round once."""
         of_q, of_k = self._at(positions, self.start[:2], q.dtype).unbind(-2)
-        return _added(q, of_q), _added(k, of_k)
+        return self._added(q, of_q), self._added(k, of_k)
 
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d"]:
         """Add FLOATER's vector of its position to each value."""
         (of_v,) = self._at(positions, self.start[2:], v.dtype).unbind(-2)
-        return _added(v, of_v)
+        return self._added(v, of_v)
+
+    def _added(
+        self,
+        x: Float[Tensor, "batch heads tokens d"],
+        p: Float[Tensor, "rows tokens width"],
+    ) -> Float[Tensor, "batch heads tokens d"]:
+        """Return x plus the vector of each token, of the heads that x has."""
+        heads, of_heads = x.shape[1], p.unflatten(-1, (-1, self.d)).movedim(-2, 0)
+        if self.heads_of is not None and heads != self.heads:
+            raise ValueError(
+                "FLOATER's heads are cut over ranks with as many key-value heads as "
+                f"heads alone, got {heads} and {self.heads} on this rank"
+            )
+        own = self.own_heads(of_heads)[:heads].movedim(0, -3)
+        return (x + own).to(x.dtype)
 
     def extra_repr(self) -> str:
         """Return constructor arguments as text, which ``print(module)`` shows."""
@@ -228,14 +243,6 @@ class FLOATER(Encoding):
             f"{self.heads}, {self.d}, tableau={self.tableau!r}, delta={self.delta:g}, "
             f"steps={self.steps}"
         )
-
-
-def _added(
-    x: Float[Tensor, "batch heads tokens d"], p: Float[Tensor, "rows tokens width"]
-) -> Float[Tensor, "batch heads tokens d"]:
-    _, heads, _, d = x.shape
-    own = p[..., : heads * d].unflatten(-1, (heads, d)).transpose(-2, -3)
-    return (x + own).to(x.dtype)
 
 
 if not TYPE_CHECKING:  # to a type checker, the old names do not exist

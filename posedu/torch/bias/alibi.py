@@ -77,6 +77,7 @@ class ALiBi(ByDistance):
     """
 
     heads: int
+    head_rows = ("slopes",)
 
     def __init__(
         self,
@@ -109,11 +110,12 @@ class ALiBi(ByDistance):
     def _slopes(self, device: Device) -> Float[Tensor, "heads 1"]:
         if isinstance(self.slopes, Tensor):
             return self.slopes.to(torch.float64)[:, None]
-        like = self.heads // 2 if self.sides == "one-sided" else self.heads
+        heads = self.layer_heads
+        like = heads // 2 if self.sides == "one-sided" else heads
         m = alibi_slopes(
             like, slopes=self.slopes, bias_max=self.bias_max, device=device
         )
-        return m.repeat(self.heads // like)[:, None]
+        return self.own_heads(m.repeat(heads // like))[:, None]
 
     def fold(
         self, tokens: Tokens
@@ -148,7 +150,9 @@ class ALiBi(ByDistance):
         signed = steps if self.sides == "causal" else steps.abs()
         bias = -self._slopes(offsets.device) * signed
         if self.sides == "one-sided":
-            left = torch.arange(self.heads, device=steps.device) < self.heads // 2
+            heads = self.layer_heads
+            left = torch.arange(heads, device=steps.device) < heads // 2
+            left = self.own_heads(left)
             hidden = torch.where(left[:, None], steps < 0, steps > 0)
             bias = bias.masked_fill(hidden, -torch.inf)
         return bias.unflatten(-1, offsets.shape)

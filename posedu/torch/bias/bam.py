@@ -53,6 +53,7 @@ class BAM(ByDistance):
     """
 
     heads: int
+    head_rows = ("log_alpha", "beta", "theta_mu", "log_n_slope")
 
     def __init__(
         self,

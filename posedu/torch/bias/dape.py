@@ -74,6 +74,7 @@ class DAPE(Encoding):
     """
 
     heads: int
+    mixes_heads = True
 
     def __init__(
         self,

@@ -60,6 +60,7 @@ class FIRE(Encoding):
     """
 
     heads: int
+    head_rows = ("out.weight", "out.bias")
 
     def __init__(
         self,

@@ -97,6 +97,8 @@ class KERPLELog(_KERPLE):
         another shape or out of range, an r3 without ``powers``.
     """
 
+    head_rows = ("log_r1", "log_r2", "logit_r3")
+
     def __init__(
         self,
         heads: int,
@@ -157,6 +159,8 @@ class KERPLEPower(_KERPLE):
     TypeError, ValueError
         As :class:`KERPLELog`; an r3 or r4 without ``weight``.
     """
+
+    head_rows = ("log_r1", "logit_r2", "log_r3", "logit_r4")
 
     def __init__(
         self,

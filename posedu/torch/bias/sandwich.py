@@ -71,8 +71,9 @@ class Sandwich(ByDistance):
             total += (steps * 1e4 ** (-2 * k / self.width)).cos()
         if self.diagonal == "zero":
             total -= self.width / 2
-        h = torch.arange(1, self.heads + 1, dtype=torch.float64, device=steps.device)
-        inverse = self.heads / (self.compression * h)
+        heads = self.layer_heads
+        h = torch.arange(1, heads + 1, dtype=torch.float64, device=steps.device)
+        inverse = self.own_heads(heads / (self.compression * h))
         return (inverse[:, None] * total).unflatten(-1, offsets.shape)
 
     def extra_repr(self) -> str:

@@ -74,6 +74,8 @@ class T5(ByDistance):
         ``table`` of another shape; unknown ``scale``.
     """
 
+    head_rows = ("table",)
+
     def __init__(
         self,
         heads: int,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from posedu._arguments import CoPEGates, CoPEScaling, require_choice, require_dimension
 from posedu.torch._autograd import completed, keep
+from posedu.torch._heads import HeadRange
 from posedu.torch._tensors import require_floats, require_input, require_shape
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 
@@ -57,6 +58,7 @@ class CoPE(Encoding):
     d: int
     needs_causal = True
     needs_positions = False
+    head_rows = ("table",)
 
     def __init__(
         self,
@@ -91,6 +93,13 @@ class CoPE(Encoding):
             require_dimension("gate_heads", gate_heads, 1)
             self.gate_keys = nn.Linear(d_model, gate_heads * d, bias=False)
             self.needs_x = True
+
+    def of_heads(self, heads: HeadRange) -> Encoding:
+        """Return the encoding of some of a layer's heads; it uses these parameters."""
+        own = super().of_heads(heads)
+        if self.gate_keys is not None:
+            own.gate_keys = heads.copied(self.gate_keys, {"weight": (0, None)})
+        return own
 
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]

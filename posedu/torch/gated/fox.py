@@ -67,6 +67,7 @@ class FoX(Encoding):
 
     needs_causal = needs_x = True
     needs_positions = False
+    head_rows = ("gate_weight", "gate_bias")
 
     def __init__(
         self,
@@ -236,6 +237,15 @@ class FoXPro(Attention):
         if output_gate is not None:
             self.output_gate = require_choice("output_gate", output_gate, OutputGate)
             self.out_gate = nn.Linear(d_model, d_model, bias=False)
+
+    def head_axes(self) -> dict[str, tuple[int, int]]:
+        """Return the axis of heads of the layer's own parameters, by name."""
+        own = "q_gain", "k_gain", "o_gain"
+        weights = "k_shift.weight", "v_shift.weight", "out_gate.weight"
+        return {
+            **super().head_axes(),
+            **dict.fromkeys((*own, *weights), (0, self.heads)),
+        }
 
     def project(
         self,

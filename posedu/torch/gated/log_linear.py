@@ -61,6 +61,7 @@ class LogLinear(Encoding):
     needs_positions = False
     needs_own_key_last = True
     heads: int
+    head_rows = ("gate_weight", "gate_bias", "gate_rate", "level_weight", "level_scale")
 
     def __init__(
         self,

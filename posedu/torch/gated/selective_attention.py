@@ -47,6 +47,7 @@ class SelectiveAttention(Encoding):
     needs_positions = False
     needs_own_key_last = True
     accumulated = ("deselected",)
+    mixes_heads = True
 
     def __init__(self, *, include_current: bool, spare_first: bool):
         super().__init__()

@@ -52,6 +52,8 @@ class Algebraic(BlockRotation):
         another shape or not finite.
     """
 
+    head_rows = ("entries",)
+
     def __init__(
         self,
         d: int,

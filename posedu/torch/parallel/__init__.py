@@ -1,4 +1,4 @@
-"""One text on many devices: layers and models that are run on a part of the tokens."""
+"""One text on many devices: each computes a part of the tokens or of the heads."""
 
 from posedu.torch.parallel.chunks import ORDERS, Chunks, Order
 from posedu.torch.parallel.cut import (
@@ -8,18 +8,28 @@ from posedu.torch.parallel.cut import (
     context_parallel,
     sum_gradients,
 )
+from posedu.torch.parallel.heads import (
+    CutHeads,
+    HeadParallel,
+    cut_heads,
+    tensor_parallel_plan,
+)
 from posedu.torch.parallel.ranks import Processes, Ranks, simulated
 
 __all__ = [
     "FORMS",
     "ORDERS",
     "Chunks",
+    "CutHeads",
     "Form",
+    "HeadParallel",
     "Order",
     "Processes",
     "Ranks",
     "TextCut",
     "context_parallel",
+    "cut_heads",
     "simulated",
     "sum_gradients",
+    "tensor_parallel_plan",
 ]

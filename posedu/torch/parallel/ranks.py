@@ -50,6 +50,14 @@ class Ranks(ABC):
         self.sent += (self.size - 1) * own.numel() * own.element_size()
         return self._reduce([part.contiguous() for part in parts])
 
+    def sum(self, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """Return the sum of the tensors ``t`` of all ranks, on all of them.
+
+        They are of one shape and dtype. The bytes are those of an all-reduce in a ring.
+        """
+        self.sent += 2 * (self.size - 1) * t.numel() * t.element_size() // self.size
+        return self._sum(t.detach().contiguous())
+
     def shift(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Send tensors to the next rank; return those that the rank before has sent.
 
@@ -78,6 +86,9 @@ class Ranks(ABC):
 
     @abstractmethod
     def _reduce(self, parts: list[Tensor]) -> Tensor: ...
+
+    @abstractmethod
+    def _sum(self, t: Tensor) -> Tensor: ...
 
     @abstractmethod
     def _shift(self, tensors: list[Tensor]) -> tuple[Tensor, ...]: ...
@@ -114,6 +125,12 @@ class Processes(Ranks):
         out = torch.empty_like(parts[self.rank])
         with self._peers():
             dist.reduce_scatter(out, parts, group=self.group)
+        return out
+
+    def _sum(self, t: Tensor) -> Tensor:
+        out = t.clone()
+        with self._peers():
+            dist.all_reduce(out, group=self.group)
         return out
 
     def _shift(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
@@ -215,6 +232,9 @@ class Threads(Ranks):
         return sum(
             given[self.rank] for given in self._board.exchanged(self.rank, parts)
         )
+
+    def _sum(self, t: Tensor) -> Tensor:
+        return sum(self._board.exchanged(self.rank, t.clone()))
 
     def _shift(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
         return tuple(self._board.exchanged(self.rank, tensors)[self.rank - 1])

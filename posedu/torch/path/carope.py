@@ -44,6 +44,8 @@ class CARoPE(PathRotation):
         ``first_exponent`` other than 0 and 1.
     """
 
+    head_rows = ("frequency_weight",)
+
     def __init__(
         self, d_model: int, heads: int, d: int, *, layout: Layout, first_exponent: int
     ):

@@ -71,6 +71,8 @@ class GRAPEM(PathRotation):
         ``phase``, a ``base`` that is not above 1.
     """
 
+    head_rows = ("phase_weight", "phase_bias")
+
     def __init__(
         self,
         d_model: int,
@@ -162,6 +164,7 @@ class GRAPEA(Encoding):
     needs_causal = True
     heads: int
     d: int
+    head_rows = ("omega", "query_weight", "key_weight")
 
     def __init__(
         self,
@@ -188,7 +191,9 @@ class GRAPEA(Encoding):
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """Return −(i − j) times the slopes of each query and key."""
         wide = wide_dtype(tokens.q, self.omega)
-        m = alibi_slopes(self.heads, slopes=self.slopes, device=tokens.q.device)
+        heads = self.layer_heads
+        m = alibi_slopes(heads, slopes=self.slopes, device=tokens.q.device)
+        m = self.own_heads(m)
         size = m.to(wide) * functional.softplus(self.omega.to(wide))
         rate = tokens.q.new_zeros((), dtype=wide)
         if self.query_weight is not None:
@@ -255,6 +260,7 @@ class GRAPEAP(Encoding):
 
     needs_causal = needs_x = True
     heads: int
+    head_rows = ("probe_weight",)
 
     def __init__(
         self,
@@ -302,7 +308,9 @@ class GRAPEAP(Encoding):
         turned = rotate_pairs(of_keys, cos, sin, layout=self.layout)
         with without_autocast(turned):
             logits = of_queries.to(dtype) @ turned.mT / n
-        m = alibi_slopes(self.heads, slopes=self.slopes, device=logits.device)
+        heads = self.layer_heads
+        m = alibi_slopes(heads, slopes=self.slopes, device=logits.device)
+        m = self.own_heads(m)
         psi = m.to(dtype)[:, None, None] * functional.logsigmoid(logits)
         psi = psi.masked_fill(~tokens.mask, 0.0)
         # Sums begin at the query, so that those of near keys are rounded least.

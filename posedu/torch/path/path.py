@@ -76,6 +76,7 @@ class PaTH(Encoding):
     needs_causal = needs_x = True
     needs_positions = False
     heads: int
+    head_rows: tuple[str, ...] = ("w_up", "w_taps", "beta_weight", "beta_bias")
 
     def __init__(
         self,
@@ -229,6 +230,8 @@ class PaTHFoX(PaTH):
     TypeError, ValueError
         As :class:`PaTH`; unknown ``scaling``.
     """
+
+    head_rows: tuple[str, ...] = (*PaTH.head_rows, "gate_weight", "gate_bias")
 
     def __init__(
         self,

@@ -122,7 +122,7 @@ class Retention(PairRotation, Recurrence):
     def log_decays(self, device: Device = None) -> Float[Tensor, "heads"]:
         """Return log γ_h of each head, in float64. Equation ``def-retention-decay``."""
         h = torch.arange(self.query_heads, dtype=torch.float64, device=device)
-        return torch.log1p(-torch.exp2(-5 - h))
+        return self.own_heads(torch.log1p(-torch.exp2(-5 - h)))
 
     def decays(
         self, tokens: Tokens

@@ -84,6 +84,15 @@ class SelectiveRoPE(PathRotation):
         ``temperature``.
     """
 
+    head_rows = (
+        "phase_weight",
+        "phase_scale",
+        "taps",
+        "phase_bias",
+        "gate_weight",
+        "gate_bias",
+    )
+
     def __init__(
         self,
         d_model: int,
@@ -141,14 +150,15 @@ class SelectiveRoPE(PathRotation):
         """Return each token's projected phases and gate, in float32 or wider."""
         wide = wide_dtype(x, self.phase_weight)
         with without_autocast(x):
-            parts = x.to(wide).unflatten(-1, (self.heads, -1))
+            parts = x.to(wide).unflatten(-1, (self.layer_heads, -1))
             size = (parts.square().sum(-1, keepdim=True) + _EPS).rsqrt()
             parts = parts * size
             weight = self.phase_weight.to(wide)
             if self.phase_down is None:
                 assert self.phase_scale is not None
                 weight = functional.normalize(weight, dim=-1)
-                phases = torch.einsum("hpc,bthc->bthp", weight, parts)
+                own = self.own_heads(parts.movedim(-2, 0))
+                phases = torch.einsum("hpc,hbtc->bthp", weight, own)
                 phases = phases * self.phase_scale.to(wide)[:, None]
             else:
                 inner = parts.flatten(2) @ self.phase_down.to(wide).mT

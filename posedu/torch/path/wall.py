@@ -52,6 +52,7 @@ class Wall(Encoding):
 
     needs_causal = needs_x = True
     needs_positions = False
+    head_rows = ("gate_weight", "gate_bias", "scalar_weight", "scalar_bias")
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ class DeltaNet(Recurrence):
     delta = True
     heads: int
     d_model: int
+    head_rows: tuple[str, ...] = ("beta_weight",)
 
     def __init__(self, d_model: int, heads: int, *, negative_eigenvalues: bool = False):
         super().__init__()
@@ -102,6 +103,13 @@ class GatedDeltaNet(DeltaNet):
         Sizes that are not positive integers.
     """
 
+    head_rows: tuple[str, ...] = (
+        "beta_weight",
+        "gate_weight",
+        "gate_bias",
+        "gate_rate",
+    )
+
     def __init__(self, d_model: int, heads: int, *, negative_eigenvalues: bool = False):
         super().__init__(d_model, heads, negative_eigenvalues=negative_eigenvalues)
         self.gate_weight = nn.Parameter(torch.randn(heads, d_model) * d_model**-0.5)
@@ -144,6 +152,7 @@ class KDA(DeltaNet):
     """
 
     d: int
+    head_rows: tuple[str, ...] = ("beta_weight", "gate_up", "gate_bias", "gate_rate")
 
     def __init__(
         self,

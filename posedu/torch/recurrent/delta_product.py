@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -10,8 +11,9 @@ from torch import Tensor, nn
 
 from posedu._arguments import require_bool, require_dimension
 from posedu.torch._autograd import without_autocast
+from posedu.torch._heads import HeadRange
 from posedu.torch._tensors import wide_dtype
-from posedu.torch.encoding import Tokens
+from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.log_linear import initial_step_bias, step_sizes
 from posedu.torch.recurrent.delta_net import unit
 from posedu.torch.recurrent.forms import Writes
@@ -50,6 +52,7 @@ class DeltaProduct(Recurrence):
 
     needs_x = True
     delta = True
+    head_rows = ("gate_weight", "gate_bias", "gate_rate")
 
     def __init__(
         self,
@@ -83,6 +86,14 @@ class DeltaProduct(Recurrence):
             self.gate_weight = projection(heads)
             self.gate_bias = nn.Parameter(initial_step_bias(heads))
             self.gate_rate = nn.Parameter(torch.empty(heads).uniform_(1, 16).log())
+
+    def of_heads(self, heads: HeadRange) -> Encoding:
+        """Return the encoding of some of a layer's heads; it uses these parameters."""
+        own = super().of_heads(heads)
+        for name in ("beta_weight", "early_key", "early_value"):  # first axis: steps
+            rows = heads.rows(getattr(own, name), 1)
+            own._parameters[name] = cast(nn.Parameter, rows)
+        return own
 
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]

@@ -43,6 +43,7 @@ class GatedConvolution(Encoding):
     needs_positions = False
     is_fused = True
     heads: int
+    head_rows = ("taps",)
 
     def __init__(self, heads: int, *, width: int = 3):
         super().__init__()

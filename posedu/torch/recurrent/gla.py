@@ -40,6 +40,7 @@ class GLA(Recurrence):
     """
 
     needs_x = True
+    head_rows = ("gate_up", "gate_bias")
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,6 +19,7 @@ from posedu._arguments import (
     require_heads,
     require_positive,
 )
+from posedu.torch._heads import HeadRange
 from posedu.torch._sequences import gathered, sequence_order, short_convolution
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
@@ -142,6 +144,43 @@ class RecurrentLayer(Attention):
         elif gate_rank is not None or gate_first:
             raise ValueError("gate_rank and gate_first need an output_gate, got None")
 
+    def head_axes(self) -> dict[str, tuple[int, int]]:
+        """Return the axis of heads of the layer's own parameters, by name.
+
+        Those of the convolution have three axes in one: see :meth:`of_heads`.
+        """
+        names = ["v.weight", "gate.weight", "gate.1.weight"]
+        if self.output_norm != "head":
+            names.append("gain")
+        return {
+            "o.weight": (1, self.heads),
+            **dict.fromkeys(("q.weight", "k.weight"), (0, self.qk_heads)),
+            **dict.fromkeys(names, (0, self.heads)),
+        }
+
+    def of_heads(self, heads: HeadRange) -> Attention:
+        """Return a layer of some of the heads, whose parameters are views of these.
+
+        As of :class:`posedu.torch.attention.Attention`. A norm of groups of heads
+        refuses to be cut within a group.
+        """
+        own: Any = super().of_heads(heads)
+        counts = self.qk_heads, self.qk_heads, self.heads
+        own.qk_heads = heads.size(self.qk_heads)
+        of_qk = own.qk_heads * self.d
+        own.widths = of_qk, of_qk, own.heads * self.d_v
+        if self.output_norm == "group" and own.heads * self.qk_heads < self.heads:
+            raise ValueError(
+                f"heads {heads.first} … {heads.last - 1} are no whole group of the "
+                f"norm, which has {self.heads // self.qk_heads} heads"
+            )
+        for name, t in (("taps", own.taps), ("tap_bias", own.tap_bias)):
+            if t is not None:
+                parts = zip(t.split(self.widths), counts, strict=True)
+                rows = [heads.rows(part, 0, count) for part, count in parts]
+                own._parameters[name] = cast(nn.Parameter, torch.cat(rows))
+        return own
+
     def project(
         self,
         x: Float[Tensor, "batch tokens d_model"],
@@ -227,7 +266,11 @@ class RecurrentLayer(Attention):
         of_all = out.shape[-2] * out.shape[-1]
         widths = {"head": self.d_v, "group": of_all // self.qk_heads, "all": of_all}
         vectors = out.to(dtype).flatten(2).unflatten(-1, (-1, widths[self.output_norm]))
-        normalized = functional.rms_norm(vectors, vectors.shape[-1:], eps=self.norm_eps)
+        if self.output_norm == "all" and self.heads_of is not None:
+            normalized = self.heads_of.rms_normalized(vectors, self.norm_eps)
+        else:
+            features = vectors.shape[-1:]
+            normalized = functional.rms_norm(vectors, features, eps=self.norm_eps)
         gain = self.gain.to(dtype).reshape(-1, vectors.shape[-1])
         return (normalized * gain).view_as(out).to(out.dtype)
 

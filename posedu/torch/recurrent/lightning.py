@@ -51,9 +51,10 @@ class LightningAttention(Recurrence):
 
     def slopes(self, device: Device = None) -> Float[Tensor, "heads"]:
         """Return s of each head, in float64. Equation ``def-lightning``."""
-        h = torch.arange(1, self.heads + 1, dtype=torch.float64, device=device)
+        heads = self.layer_heads
+        h = torch.arange(1, heads + 1, dtype=torch.float64, device=device)
         fading = 1 - self.layer / (self.layers - 1 + _EPS) + _EPS
-        return torch.exp2(-8 * h / self.heads) * fading
+        return self.own_heads(torch.exp2(-8 * h / heads)) * fading
 
     def scale(self, d: int) -> float:
         """Return 1: products of queries and keys are not scaled."""

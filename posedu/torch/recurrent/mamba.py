@@ -37,6 +37,7 @@ class Mamba2(Recurrence):
     """
 
     needs_x = needs_own_key_last = True
+    head_rows = ("gate_weight", "gate_bias", "gate_rate", "skip")
 
     def __init__(self, d_model: int, heads: int):
         super().__init__()

@@ -60,6 +60,17 @@ class Mamba3(Recurrence):
 
     needs_x = needs_own_key_last = True
     d: int
+    head_rows = (
+        "gate_weight",
+        "gate_bias",
+        "rate_weight",
+        "rate_bias",
+        "share_weight",
+        "share_bias",
+        "q_bias",
+        "k_bias",
+        "skip",
+    )
 
     def __init__(
         self,

@@ -92,6 +92,7 @@ class DeBERTa(Encoding):
 
     d: int
     heads: int
+    head_rows = ("query.weight", "query.bias", "key.weight")
 
     def __init__(
         self,

@@ -95,6 +95,7 @@ class Inkling(OffsetTable):
     future = 0
     beyond = "zero"
     needs_x = True
+    head_rows = ("r_proj.weight", "r_proj.bias", "r_scale")
 
     def __init__(
         self,

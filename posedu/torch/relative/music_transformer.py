@@ -56,6 +56,7 @@ class MusicTransformer(OffsetTable):
     d: int
     future = 0
     needs_causal = True
+    head_rows = ("key_table", "value_table")
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ class Shaw(OffsetTable):
 
     d: int
     beyond = "clip"
+    head_rows = ("key_table", "value_table")
 
     def __init__(
         self,

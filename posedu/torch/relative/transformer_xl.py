@@ -53,6 +53,7 @@ class TransformerXL(Encoding):
 
     d: int
     heads: int
+    head_rows = ("global_content", "global_position", "position.weight")
 
     def __init__(
         self,

@@ -56,6 +56,14 @@ class TUPE(Encoding):
 
     d: int
     heads: int
+    head_rows = (
+        "query.weight",
+        "query.bias",
+        "key.weight",
+        "key.bias",
+        "first",
+        "relative",
+    )
 
     def __init__(
         self,

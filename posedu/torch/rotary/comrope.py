@@ -36,6 +36,7 @@ class ComRoPE(BlockRotation):
 
     axes: int
     is_group = True
+    head_rows: tuple[str, ...] = ("matrices",)
 
     def __init__(
         self,
@@ -229,6 +230,8 @@ class ComRoPELD(ComRoPE):
         if not isinstance(multipliers, Tensor):
             multipliers = torch.randn(shape)
         self.multipliers = given_parameter("multipliers", multipliers, shape)
+        if not is_shared:
+            self.head_rows = ("matrices", "multipliers")
 
     def _multipliers(self) -> Tensor:
         return self.multipliers.to(torch.float64)

@@ -109,6 +109,8 @@ class FoPE(PairRotation):
         shape or not finite; both a rule and coefficients, or neither.
     """
 
+    head_rows = ("cos_coefficients", "sin_coefficients")
+
     def __init__(
         self,
         d: int,

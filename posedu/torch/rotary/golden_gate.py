@@ -138,8 +138,11 @@ class GoldenGateRoPE(PairRotation):
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
         recipe, low, high = self.recipe, self.slowest, self.fastest
-        sizes = self.axes, self.heads
+        heads = None if self.heads is None else self.layer_heads
+        sizes = self.axes, heads
         f = _frequencies(self.d // 2, recipe, low, high, *sizes, device)
+        if heads is not None:
+            f = self.own_heads(f)
         angle = in_float64(positions, device) @ f.mT
         return cos_sin(require_exact_angles("angles", angle), dtype)
 

@@ -45,6 +45,8 @@ class LieRE(BlockRotation):
         another shape or not finite.
     """
 
+    head_rows = ("entries",)
+
     def __init__(
         self,
         d: int,

@@ -60,6 +60,7 @@ class MixedRoPE(PairRotation):
     """
 
     is_group = True
+    head_rows = ("frequencies",)
 
     def __init__(
         self,

@@ -103,6 +103,14 @@ class MLA(Attention):
         self.v_up = nn.Linear(latent, of_heads, bias=False)
         self.o = nn.Linear(of_heads, d_model, bias=False)
 
+    def head_axes(self) -> dict[str, tuple[int, int]]:
+        """Return the axis of heads of the layer's own parameters, by name.
+
+        All heads use the latent vectors and the shared keys, and what makes them.
+        """
+        names = "q.weight", "k_up.weight", "v_up.weight"
+        return {"o.weight": (1, self.heads), **dict.fromkeys(names, (0, self.heads))}
+
     def project(
         self,
         x: Float[Tensor, "batch tokens d_model"],
@@ -167,7 +175,7 @@ class MLA(Attention):
         checked already: ``consecutive`` is true if each position is known to be the
         previous one plus 1, ``shared`` holds tables that all layers of a model use.
         """
-        if cache is None:
+        if cache is None or self.head_cut is not None:
             return super().checked_steps(
                 x, positions, consecutive, key_padding_mask, segments, cache, shared
             )

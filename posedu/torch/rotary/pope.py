@@ -40,6 +40,7 @@ class PoPE(Encoding):
 
     d: int
     heads: int
+    head_rows = ("delta",)
 
     def __init__(self, d: int, heads: int, *, base: float = 10000.0):
         super().__init__()

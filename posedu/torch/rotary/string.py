@@ -82,6 +82,7 @@ class STRING(PairRotation):
     """
 
     axes: int
+    head_rows = ("coefficients", "entries", "frequencies")
 
     def __init__(
         self,

@@ -62,6 +62,7 @@ class TAPE(Encoding):
     heads: int
     d: int
     d_model: int
+    mixes_heads = True
 
     def __init__(
         self,

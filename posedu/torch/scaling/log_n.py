@@ -35,6 +35,8 @@ class LogN(Encoding):
         ``over`` that is no rotation or rotates by several coordinates.
     """
 
+    head_rows = ("slope", "offset")
+
     def __init__(
         self,
         *,

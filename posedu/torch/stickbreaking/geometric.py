@@ -50,6 +50,13 @@ class Geometric(Encoding):
 
     needs_positions = False
     needs_own_key_last = True
+    head_rows = (
+        "product_scale",
+        "logit_bias",
+        "content_bias",
+        "direction_weight",
+        "direction_bias",
+    )
 
     def __init__(
         self,

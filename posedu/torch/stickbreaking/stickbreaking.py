@@ -431,6 +431,7 @@ class StickBreaking(Encoding):
 
     needs_causal = True
     needs_positions = False
+    head_rows = ("sink",)
 
     def __init__(
         self,

@@ -1,0 +1,278 @@
+"""Heads that are cut over ranks: each rank computes some, and together they are all."""
+
+import copy
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posedu.catalog import CATALOG
+from posedu.crosscheck.many_devices import BOUND, Trial
+from posedu.torch import Attention, LanguageModel, RoPE
+from posedu.torch._heads import HeadRange
+from posedu.torch.bias import ALiBi, Sandwich
+from posedu.torch.parallel import CutHeads, cut_heads, simulated
+from posedu.torch.parallel.ranks import Threads
+from posedu.torch.path import PaTH, Retention
+from posedu.torch.recurrent import GatedDeltaNet, LightningAttention, RecurrentLayer
+from posedu.torch.rotary import MLA
+
+MIXED = {"tape", "dape", "selective-attention"}  # a head's output depends on others
+VARIANTS = [
+    pytest.param(entry, variant, id=entry.label(variant))
+    for entry in CATALOG.values()
+    for variant in entry.variants
+    if variant.heads > 1
+]
+
+
+def largest_error(trial, size, kind=Threads):
+    def run(ranks):
+        return trial.of_heads(kind(ranks.rank, ranks._board))
+
+    return max(errors.largest for errors in simulated(size, run))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("hidden", (False, True), ids=("all", "hidden"))
+@pytest.mark.parametrize("entry, variant", VARIANTS)
+def test_every_encoding_a_head_a_rank(entry, variant, hidden):
+    trial = Trial(entry, variant, 2, hidden=hidden)
+    if entry.name in MIXED:
+        with pytest.raises(ValueError, match="depend on each other"):
+            largest_error(trial, variant.heads)
+    else:
+        assert largest_error(trial, variant.heads) <= BOUND
+
+
+def test_the_encodings_that_mix_heads_are_those_that_say_so():
+    for entry in CATALOG.values():
+        mixes = entry.implementation("torch").__dict__.get("mixes_heads", False)
+        assert mixes == (entry.name in MIXED), entry.name
+        assert "heads" not in entry.crosses or mixes
+
+
+def changed(**methods):
+    return type("Changed", (Threads,), methods)
+
+
+MUTANTS = {
+    "nothing is added": {"_sum": lambda self, t: t},
+    "twice": {"_sum": lambda self, t: 2 * Threads._sum(self, t)},
+    "sign": {"_sum": lambda self, t: -Threads._sum(self, t)},
+    "a tenth on one rank": {
+        "_sum": lambda self, t: (1.1 if self.rank else 1.0) * Threads._sum(self, t)
+    },
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("name", ("nope", "t5", "fox-pro", "kda"))
+def test_wrong_sums_are_refused(name, mutant):
+    trial = Trial(CATALOG[name], CATALOG[name].variants[0], 2, hidden=False)
+    assert largest_error(trial, 2, changed(**MUTANTS[mutant])) > 1e6 * BOUND
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    (
+        ALiBi(4, slopes="authors"),
+        Sandwich(4, width=8, index_from=0, diagonal="zero"),
+        LightningAttention(4, layer=0, layers=2),
+        Retention(*(4, 8), layout="half", spacing="rope", normalization="none"),
+    ),
+    ids=lambda e: type(e).__name__,
+)
+def test_slopes_that_begin_anew_on_each_rank_are_refused(encoding):
+    """Megatron-DeepSpeed#227: each rank took the slopes of the first heads."""
+    layer = Attention(32, 4, encoding=encoding).double()
+    x = torch.randn(1, 6, 32, dtype=torch.float64)
+    parts = [layer.of_heads(HeadRange(first, first + 2, 4)) for first in (0, 2)]
+    together = sum(part(x) for part in parts)
+    torch.testing.assert_close(together, layer(x), rtol=0, atol=1e-12)
+    parts[1].encoding.heads_of = HeadRange(0, 2, 4)
+    assert (sum(part(x) for part in parts) - layer(x)).abs().max() > 1e-3
+
+
+def sizes(most=3):
+    return st.integers(1, most)
+
+
+@given(groups=sizes(), per_group=sizes(), data=st.data())
+@pytest.mark.parametrize("norm", (None, "head", "after"))
+def test_ranges_of_heads_add_up(norm, groups, per_group, data):
+    """Ranges within groups of query heads, or of whole groups; with biases."""
+    heads = groups * per_group
+    torch.manual_seed(heads)
+    layer = Attention(
+        *(6, heads),
+        kv_heads=groups,
+        d=4,
+        bias=True,
+        qk_norm=norm,
+        encoding=RoPE(4, layout="half"),
+    ).double()
+    x = torch.randn(2, 5, 6, dtype=torch.float64)
+    whole = data.draw(st.booleans())
+    steps = range(0, heads + 1, per_group) if whole else range(heads + 1)
+    inner = data.draw(st.sets(st.sampled_from(steps), max_size=3))
+    edges = sorted({0, heads} | inner)
+    if not whole:
+        edges = sorted({*edges, *range(0, heads + 1, per_group)})
+    parts = [
+        layer.of_heads(HeadRange(first, last, heads)) for first, last in pairwise(edges)
+    ]
+    together = sum(part(x) for part in parts)
+    torch.testing.assert_close(together, layer(x), rtol=0, atol=1e-12)
+
+
+def test_groups_in_part_are_refused():
+    layer = Attention(24, 6, kv_heads=2)
+    with pytest.raises(ValueError, match="heads 2 … 4 need 2 parts, of 3 query heads"):
+        layer.of_heads(HeadRange(2, 5, 6))
+    with pytest.raises(
+        ValueError, match="6 heads cannot be cut into equal parts"
+    ):
+        simulated(4, lambda ranks: cut_heads(layer, ranks))
+    with pytest.raises(ValueError, match="the layer has 6 heads, the range is of 8"):
+        layer.of_heads(HeadRange(0, 2, 8))
+    with pytest.raises(ValueError, match="0 ≤ first < last ≤ 6"):
+        HeadRange(3, 3, 6)
+    with pytest.raises(ValueError, match="Linear has no attention layer"):
+        simulated(2, lambda ranks: cut_heads(torch.nn.Linear(2, 2), ranks))
+
+
+def whole_and_cut(model, call, size):
+    """Return outputs and gradients of a model, and the largest errors of the ranks."""
+
+    def run_one(model):
+        out = call(model)
+        out.square().sum().backward()
+        return out, [p.grad for p in model.parameters()]
+
+    wanted, gradients = run_one(copy.deepcopy(model))
+
+    def run(ranks):
+        own = copy.deepcopy(model)
+        cut_heads(own, ranks)
+        out, found = run_one(own)
+        pairs = [(out, wanted), *zip(found, gradients, strict=True)]
+        return max(
+            ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
+            for a, b in pairs
+            if b is not None
+        )
+
+    return max(simulated(size, run))
+
+
+def few_keys():
+    return Attention(
+        *(24, 4),
+        kv_heads=2,
+        d=6,
+        bias=True,
+        qk_norm="projection",
+        encoding=RoPE(6, layout="half"),
+    )
+
+
+LAYERS = {
+    "fewer key heads than ranks": few_keys,
+    "latent attention": lambda: MLA(
+        *(32, 4), latent=6, rotary=4, layout="half", q_latent=5
+    ),
+    "transitions of two heads": lambda: Attention(
+        *(32, 4), encoding=PaTH(32, 4, 8, transitions=2)
+    ),
+    "recurrence": lambda: RecurrentLayer(
+        *(32, 4),
+        encoding=GatedDeltaNet(32, 4),
+        qk_heads=2,
+        d=4,
+        d_v=6,
+        convolution_bias=True,
+        gate_rank=3,
+    ),
+    "norm of all heads": lambda: RecurrentLayer(
+        *(32, 4),
+        encoding=LightningAttention(4, layer=0, layers=2),
+        output_norm="all",
+        output_gate="sigmoid",
+    ),
+}
+
+
+@pytest.mark.parametrize("size", (2, 4))
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_many_kinds(name, size):
+    torch.manual_seed(1)
+    layer = LAYERS[name]().double()
+    x = torch.randn(2, 7, layer.d_model, dtype=torch.float64)
+    assert whole_and_cut(layer, lambda own: own(x), size) <= BOUND
+
+
+def test_a_norm_of_groups_is_not_cut_within_a_group():
+    layer = RecurrentLayer(
+        32, 4, encoding=GatedDeltaNet(32, 4), qk_heads=2, output_norm="group"
+    ).double()
+    x = torch.randn(2, 7, 32, dtype=torch.float64)
+    assert whole_and_cut(layer, lambda own: own(x), 2) <= BOUND
+    with pytest.raises(ValueError, match="no whole group of the norm"):
+        simulated(4, lambda ranks: cut_heads(copy.deepcopy(layer), ranks))
+
+
+def test_a_language_model_decodes_with_cut_heads():
+    torch.manual_seed(2)
+    mla = MLA(16, 2, latent=6, rotary=4, layout="half")
+    rnn = RecurrentLayer(16, 2, encoding=GatedDeltaNet(16, 2))
+    model = LanguageModel(
+        *(11, 16, 2, 3), mixers=[None, mla, rnn], encoding=ALiBi(2, slopes="authors")
+    ).double()
+    ids = torch.randint(11, (1, 9))
+    with torch.no_grad():
+        wanted = model(ids)
+
+    def run(ranks):
+        own = copy.deepcopy(model)
+        cut_heads(own, ranks)
+        caches = own.transformer.caches()
+        with torch.no_grad():
+            parts = [own(ids[:, :5], caches=caches)]
+            parts += [own(ids[:, n : n + 1], caches=caches) for n in range(5, 9)]
+        return torch.cat(parts, 1), caches[0].entries[0].shape[1]
+
+    for logits, heads in simulated(2, run):
+        torch.testing.assert_close(logits, wanted, rtol=0, atol=1e-12)
+        assert heads == 1
+
+
+def test_bytes_of_a_layer():
+    """Forward one all-reduce of the output, backward one of the input's gradient."""
+    layer = Attention(24, 4)
+    x = torch.randn(2, 5, 24, requires_grad=True)
+
+    def run(ranks):
+        own = copy.deepcopy(layer).requires_grad_(False)
+        cut_heads(own, ranks)
+        out = own(x)
+        forward = ranks.sent
+        out.sum().backward()
+        return forward, ranks.sent - forward
+
+    of_all_reduce = 2 * 3 * x.numel() * 4 // 4
+    assert simulated(4, run) == [(of_all_reduce, of_all_reduce)] * 4
+
+
+def test_layers_remain_usable_alone():
+    layer = Attention(16, 2, encoding=ALiBi(2, slopes="authors"))
+    x = torch.randn(1, 4, 16)
+    wanted = layer(x)
+    (cut,) = simulated(1, lambda ranks: CutHeads(ranks))
+    layer.head_cut = cut
+    torch.testing.assert_close(layer(x), wanted)
+    layer.head_cut = None
+    assert layer(x).equal(wanted)
