@@ -133,9 +133,7 @@ def test_groups_in_part_are_refused():
     layer = Attention(24, 6, kv_heads=2)
     with pytest.raises(ValueError, match="heads 2 … 4 need 2 parts, of 3 query heads"):
         layer.of_heads(HeadRange(2, 5, 6))
-    with pytest.raises(
-        ValueError, match="6 heads cannot be cut into equal parts"
-    ):
+    with pytest.raises(ValueError, match="6 heads cannot be cut into equal parts"):
         simulated(4, lambda ranks: cut_heads(layer, ranks))
     with pytest.raises(ValueError, match="the layer has 6 heads, the range is of 8"):
         layer.of_heads(HeadRange(0, 2, 8))
