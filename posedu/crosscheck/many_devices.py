@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,8 +16,6 @@ from posedu.torch.absolute.sampled_positions import SampledPositions
 from posedu.torch.parallel import (
     FORMS,
     ORDERS,
-    Form,
-    Order,
     Ranks,
     TextCut,
     cut_heads,
@@ -26,6 +24,7 @@ from posedu.torch.parallel import (
 
 D, CHUNK = 8, 4  # features of a head, tokens of a chunk
 BATCH, SEED = 2, 1
+_REFUSED = "form='all-gather'", "heads cannot be cut", "depend on each other"
 BOUND = 1e-11
 """Thousands of roundings of float64 numbers of size one."""
 
@@ -186,14 +185,21 @@ def _error(given: Tensor | None, wanted: Tensor) -> float:
     return float((given - wanted).abs().max() / wanted.abs().max().clamp(min=1.0))
 
 
+HEADS = "heads", "all-reduce"
+"""In place of an order and a form: the heads are cut, and not the text."""
+
+
 @dataclass(frozen=True)
 class Row:
-    """The largest errors of an encoding's configurations under one cut."""
+    """The largest errors of an encoding's configurations under one cut.
+
+    ``order`` and ``form`` are those of a cut text, or :data:`HEADS`.
+    """
 
     name: str
     ranks: int
-    order: Order
-    form: Form
+    order: str
+    form: str
     hidden: bool
     configurations: int
     refused: int
@@ -207,36 +213,52 @@ def rows(ranks: Ranks, names: Iterable[str]) -> Iterator[Row]:
     """Yield the largest errors of encodings over all ranks, for every cut.
 
     All ranks must go through the rows. ``sent`` is the largest number of bytes that a
-    rank sent for one configuration.
+    rank sent for one configuration. Configurations that a ring cannot serve, or whose
+    heads cannot be cut over the ranks, are refused.
     """
     for name in names:
         entry = CATALOG[name]
         for order in ORDERS:
             for hidden in (False, True):
                 cuts = {form: TextCut(ranks, order=order, form=form) for form in FORMS}
-                chunks = cuts["ring"].chunks.count
-                trials = [
-                    Trial(entry, variant, chunks, hidden=hidden)
-                    for variant in entry.variants
-                ]
+                trials = _trials(entry, cuts["ring"].chunks.count, hidden)
                 for form, cut in cuts.items():
-                    found = []
-                    for trial in trials:
-                        try:
-                            found.append(trial.on_rank(cut))
-                        except ValueError as error:
-                            if "all-gather" not in str(error):
-                                raise
-                    refused = len(trials) - len(found)
-                    numbers = torch.tensor(
-                        [[e.out, e.inputs, e.parameters, e.sent] for e in found]
-                        or [[0.0] * 4],
-                        dtype=torch.float64,
-                    )
-                    of_all = torch.stack(ranks.gather(numbers.amax(0))).amax(0)
-                    out, inputs, parameters, sent = of_all.tolist()
-                    yield Row(
-                        *(name, ranks.size, order, form, hidden),
-                        *(len(trials), refused),
-                        *(out, inputs, parameters, int(sent)),
-                    )
+                    given = ranks, (order, form), hidden, trials
+                    yield _row(name, *given, lambda trial, cut=cut: trial.on_rank(cut))
+        for hidden in (False, True):
+            given = ranks, HEADS, hidden, _trials(entry, ranks.size, hidden)
+            yield _row(name, *given, lambda trial: trial.of_heads(ranks))
+
+
+def _trials(entry: EncodingRecord, chunks: int, hidden: bool) -> list[Trial]:
+    return [Trial(entry, variant, chunks, hidden=hidden) for variant in entry.variants]
+
+
+def _row(
+    name: str,
+    ranks: Ranks,
+    cut: tuple[str, str],
+    hidden: bool,
+    trials: Sequence[Trial],
+    run: Callable[[Trial], Errors],
+) -> Row:
+    """Return the largest errors of the trials that can run, over all ranks."""
+    found = []
+    for trial in trials:
+        try:
+            found.append(run(trial))
+        except ValueError as error:
+            if not any(words in str(error) for words in _REFUSED):
+                raise
+    refused = len(trials) - len(found)
+    numbers = torch.tensor(
+        [[e.out, e.inputs, e.parameters, e.sent] for e in found] or [[0.0] * 4],
+        dtype=torch.float64,
+    )
+    of_all = torch.stack(ranks.gather(numbers.amax(0))).amax(0)
+    out, inputs, parameters, sent = of_all.tolist()
+    return Row(
+        *(name, ranks.size, *cut, hidden),
+        *(len(trials), refused),
+        *(out, inputs, parameters, int(sent)),
+    )
