@@ -18,8 +18,8 @@ from posedu.torch.parallel import (
     ORDERS,
     Ranks,
     TextCut,
-    cut_heads,
     sum_gradients,
+    tensor_parallel,
 )
 
 D, CHUNK = 8, 4  # features of a head, tokens of a chunk
@@ -103,7 +103,7 @@ class Trial:
         A ``ValueError`` says which heads cannot be cut over the ranks.
         """
         model, before = copy.deepcopy(self.model), ranks.sent
-        cut_heads(model, ranks)
+        tensor_parallel(model, ranks)
         out, of_inputs = self._run(model, self.x, self.positions, self.masks)
         return Errors(
             _error(out, self.out),

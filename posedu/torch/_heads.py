@@ -86,7 +86,7 @@ class HeadRange:
         """Return the mean over all ranges that have as many heads as this one."""
         raise ValueError(
             "a norm over the features of all heads needs the other heads: cut them by "
-            "posedu.torch.parallel.cut_heads"
+            "posedu.torch.parallel.tensor_parallel"
         )
 
     def rms_normalized(

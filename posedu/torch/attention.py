@@ -284,8 +284,8 @@ def _located(
     return located, consecutive
 
 
-class HeadCut(Protocol):
-    """A cut of the heads of layers: :class:`posedu.torch.parallel.CutHeads`."""
+class HeadSharding(Protocol):
+    """Heads over ranks: :func:`posedu.torch.parallel.tensor_parallel` sets them."""
 
     def steps(self, layer: Any, x: Tensor, *arguments: Any) -> tuple[Tensor, Steps]:
         """Return a layer's output, of which this rank computes some heads."""
@@ -350,7 +350,7 @@ class Attention(nn.Module):
     qk_norm: QKNorm | None = None
     qk_norm_eps = 1e-6
     heads_of: HeadRange | None = None
-    head_cut: HeadCut | None = None
+    sharded_heads: HeadSharding | None = None
 
     def __init__(
         self,
@@ -488,8 +488,8 @@ class Attention(nn.Module):
         if each position is known to be the previous one plus 1; ``shared`` holds tables
         that the layers of a model share in one forward pass.
         """
-        if self.head_cut is not None:
-            return self.head_cut.steps(
+        if self.sharded_heads is not None:
+            return self.sharded_heads.steps(
                 *(self, x, positions, consecutive, key_padding_mask, segments),
                 *(cache, shared),
             )
@@ -549,7 +549,7 @@ class Attention(nn.Module):
             )
         own = heads.copied(self, self.head_axes())
         own.heads, own.kv_heads = heads.size(self.heads), heads.size(self.kv_heads)
-        own.heads_of, own.head_cut = heads, None
+        own.heads_of, own.sharded_heads = heads, None
         bias = own.o.bias
         if heads.first and bias is not None:
             own.o._parameters["bias"] = cast(nn.Parameter, bias * 0.0)

@@ -9,9 +9,8 @@ from posedu.torch.parallel.cut import (
     sum_gradients,
 )
 from posedu.torch.parallel.heads import (
-    CutHeads,
     HeadParallel,
-    cut_heads,
+    tensor_parallel,
     tensor_parallel_plan,
 )
 from posedu.torch.parallel.ranks import Processes, Ranks, simulated
@@ -20,7 +19,6 @@ __all__ = [
     "FORMS",
     "ORDERS",
     "Chunks",
-    "CutHeads",
     "Form",
     "HeadParallel",
     "Order",
@@ -28,8 +26,8 @@ __all__ = [
     "Ranks",
     "TextCut",
     "context_parallel",
-    "cut_heads",
     "simulated",
     "sum_gradients",
+    "tensor_parallel",
     "tensor_parallel_plan",
 ]

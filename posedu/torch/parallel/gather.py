@@ -36,7 +36,7 @@ def require_agreement(ranks: Ranks, what: str, tensors: tuple[Tensor, ...]) -> N
     if len(set(of_ranks)) > 1:
         texts = (t[:-8].decode(errors="replace").rstrip() for t in of_ranks)
         every = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
-        raise ValueError(f"the ranks of a text must exchange the same, got {every}")
+        raise ValueError(f"all ranks must exchange the same, got {every}")
 
 
 def gathered(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -19,7 +20,8 @@ from torch.distributed.tensor.parallel import (
 
 from posedu.torch._heads import HeadRange
 from posedu.torch.attention import Attention, Steps
-from posedu.torch.parallel.ranks import Processes, Ranks
+from posedu.torch.parallel.gather import require_agreement
+from posedu.torch.parallel.ranks import Ranks, ranks_of
 from posedu.torch.transformer import Block
 
 
@@ -44,7 +46,7 @@ class _OfRank(HeadRange):
         return _Shared.apply(self.ranks, _Summed.apply(self.ranks, t)) / self.ranks.size
 
 
-class CutHeads:
+class ShardedHeads:
     """Heads of layers in equal parts, of which each rank computes one.
 
     Parameters
@@ -56,7 +58,7 @@ class CutHeads:
     def __init__(self, ranks: Ranks):
         self.ranks = ranks
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CutHeads:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ShardedHeads:
         return self
 
     def part(self, layer: Attention) -> HeadRange:
@@ -86,11 +88,14 @@ class CutHeads:
 
     def _steps(self, layer: Attention, x: Tensor, *given: Any) -> tuple[Tensor, Steps]:
         part = self.part(layer)
+        require_agreement(self.ranks, f"heads of {type(layer.encoding).__name__}", (x,))
         out, steps = layer.of_heads(part).checked_steps(part.shared(x), *given)
         return _Summed.apply(self.ranks, out), steps
 
 
-def cut_heads(model: nn.Module, ranks: Ranks) -> None:
+def tensor_parallel(
+    model: nn.Module, group: dist.ProcessGroup | DeviceMesh | Ranks | None = None
+) -> None:
     """Let each rank compute a part of the heads of all attention layers of a model.
 
     From now on a layer's output is the sum of those of all ranks (one all-reduce), and
@@ -98,21 +103,32 @@ def cut_heads(model: nn.Module, ranks: Ranks) -> None:
     stay whole on every rank, and each rank gets their whole gradients. A cache holds
     this rank's heads. Each key-value head is on the ranks whose query heads it serves.
 
+    Parameters
+    ----------
+    model
+        A model, or a layer, which is changed in place.
+    group
+        A process group, a device mesh of one axis, or :class:`Ranks`. Default: all
+        processes.
+
     Raises
     ------
+    RuntimeError
+        No process group.
     ValueError
         A model without attention layers; heads that do not divide into equal parts;
         key-value heads that serve query heads of two ranks in part; an encoding that
-        mixes heads.
+        mixes heads. When the model is called: ranks whose inputs differ in shape or
+        dtype.
     """
     layers = [module for module in model.modules() if isinstance(module, Attention)]
     if not layers:
         raise ValueError(f"{type(model).__name__} has no attention layer")
-    cut = CutHeads(ranks)
+    cut = ShardedHeads(ranks_of(group))
     for layer in layers:
         layer.of_heads(cut.part(layer))
     for layer in layers:
-        layer.head_cut = cut
+        layer.sharded_heads = cut
 
 
 class HeadParallel(ParallelStyle):  # type: ignore[misc]  # of no type to mypy
@@ -123,7 +139,7 @@ class HeadParallel(ParallelStyle):  # type: ignore[misc]  # of no type to mypy
     placement ``Shard``, unless key-value heads are fewer than ranks: then each rank
     keeps them all. Parameters of the encoding, and those that all heads use, stay
     whole, and each rank gets their whole gradients: they must be equal on all ranks
-    when training begins. See :func:`cut_heads`.
+    when training begins. See :func:`tensor_parallel`.
     """
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
@@ -131,8 +147,8 @@ class HeadParallel(ParallelStyle):  # type: ignore[misc]  # of no type to mypy
             raise TypeError(
                 f"HeadParallel is for Attention layers, got {type(module).__name__}"
             )
-        ranks = Processes(device_mesh.get_group())
-        cut_heads(module, ranks)
+        ranks = ranks_of(device_mesh)
+        tensor_parallel(module, ranks)
         for name, (axis, count) in module.head_axes().items():
             path, _, last = name.rpartition(".")
             holder = _module(module, path)

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from jaxtyping import Shaped
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from posedu._arguments import require_dimension
 
@@ -180,6 +181,16 @@ class Processes(Ranks):
                 "one of them has ended, is late, or exchanges something else "
                 f"({error})"
             ) from error
+
+
+def ranks_of(group: dist.ProcessGroup | DeviceMesh | Ranks | None) -> Ranks:
+    """Return the ranks of a process group, of a device mesh of one axis, or themselves.
+
+    ``None`` stands for all processes.
+    """
+    if isinstance(group, DeviceMesh):
+        group = group.get_group()
+    return group if isinstance(group, Ranks) else Processes(group)
 
 
 _ENDED = object()  # given by a rank that has ended

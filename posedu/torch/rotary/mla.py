@@ -175,7 +175,7 @@ class MLA(Attention):
         checked already: ``consecutive`` is true if each position is known to be the
         previous one plus 1, ``shared`` holds tables that all layers of a model use.
         """
-        if cache is None or self.head_cut is not None:
+        if cache is None or self.sharded_heads is not None:
             return super().checked_steps(
                 x, positions, consecutive, key_padding_mask, segments, cache, shared
             )

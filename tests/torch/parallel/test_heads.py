@@ -13,7 +13,8 @@ from posedu.crosscheck.many_devices import BOUND, Trial
 from posedu.torch import Attention, LanguageModel, RoPE
 from posedu.torch._heads import HeadRange
 from posedu.torch.bias import ALiBi, Sandwich
-from posedu.torch.parallel import CutHeads, cut_heads, simulated
+from posedu.torch.parallel import simulated, tensor_parallel
+from posedu.torch.parallel.heads import ShardedHeads
 from posedu.torch.parallel.ranks import Threads
 from posedu.torch.path import PaTH, Retention
 from posedu.torch.recurrent import GatedDeltaNet, LightningAttention, RecurrentLayer
@@ -134,13 +135,13 @@ def test_groups_in_part_are_refused():
     with pytest.raises(ValueError, match="heads 2 … 4 need 2 parts, of 3 query heads"):
         layer.of_heads(HeadRange(2, 5, 6))
     with pytest.raises(ValueError, match="6 heads cannot be cut into equal parts"):
-        simulated(4, lambda ranks: cut_heads(layer, ranks))
+        simulated(4, lambda ranks: tensor_parallel(layer, ranks))
     with pytest.raises(ValueError, match="the layer has 6 heads, the range is of 8"):
         layer.of_heads(HeadRange(0, 2, 8))
     with pytest.raises(ValueError, match="0 ≤ first < last ≤ 6"):
         HeadRange(3, 3, 6)
     with pytest.raises(ValueError, match="Linear has no attention layer"):
-        simulated(2, lambda ranks: cut_heads(torch.nn.Linear(2, 2), ranks))
+        simulated(2, lambda ranks: tensor_parallel(torch.nn.Linear(2, 2), ranks))
 
 
 def whole_and_cut(model, call, size):
@@ -155,7 +156,7 @@ def whole_and_cut(model, call, size):
 
     def run(ranks):
         own = copy.deepcopy(model)
-        cut_heads(own, ranks)
+        tensor_parallel(own, ranks)
         out, found = run_one(own)
         pairs = [(out, wanted), *zip(found, gradients, strict=True)]
         return max(
@@ -220,10 +221,10 @@ def test_a_norm_of_groups_is_not_cut_within_a_group():
     x = torch.randn(2, 7, 32, dtype=torch.float64)
     assert whole_and_cut(layer, lambda own: own(x), 2) <= BOUND
     with pytest.raises(ValueError, match="no whole group of the norm"):
-        simulated(4, lambda ranks: cut_heads(copy.deepcopy(layer), ranks))
+        simulated(4, lambda ranks: tensor_parallel(copy.deepcopy(layer), ranks))
 
 
-def test_a_language_model_decodes_with_cut_heads():
+def test_a_language_model_decodes_with_tensor_parallel():
     torch.manual_seed(2)
     mla = MLA(16, 2, latent=6, rotary=4, layout="half")
     rnn = RecurrentLayer(16, 2, encoding=GatedDeltaNet(16, 2))
@@ -236,7 +237,7 @@ def test_a_language_model_decodes_with_cut_heads():
 
     def run(ranks):
         own = copy.deepcopy(model)
-        cut_heads(own, ranks)
+        tensor_parallel(own, ranks)
         caches = own.transformer.caches()
         with torch.no_grad():
             parts = [own(ids[:, :5], caches=caches)]
@@ -249,28 +250,40 @@ def test_a_language_model_decodes_with_cut_heads():
 
 
 def test_bytes_of_a_layer():
-    """Forward one all-reduce of the output, backward one of the input's gradient."""
+    """Forward an all-reduce of the output, backward one of the input's gradient."""
     layer = Attention(24, 4)
     x = torch.randn(2, 5, 24, requires_grad=True)
 
     def run(ranks):
         own = copy.deepcopy(layer).requires_grad_(False)
-        cut_heads(own, ranks)
+        tensor_parallel(own, ranks)
         out = own(x)
         forward = ranks.sent
         out.sum().backward()
         return forward, ranks.sent - forward
 
-    of_all_reduce = 2 * 3 * x.numel() * 4 // 4
-    assert simulated(4, run) == [(of_all_reduce, of_all_reduce)] * 4
+    of_all_reduce, handshake = 2 * 3 * x.numel() * 4 // 4, 3 * 256
+    assert simulated(4, run) == [(of_all_reduce + handshake, of_all_reduce)] * 4
+
+
+def test_inputs_that_differ_are_named():
+    layer = Attention(24, 4)
+
+    def run(ranks):
+        own = copy.deepcopy(layer)
+        tensor_parallel(own, ranks)
+        own(torch.zeros(1, 3 + ranks.rank, 24))
+
+    with pytest.raises(ValueError, match=r"rank 1: heads of Encoding: \[1, 4, 24\]"):
+        simulated(2, run)
 
 
 def test_layers_remain_usable_alone():
     layer = Attention(16, 2, encoding=ALiBi(2, slopes="authors"))
     x = torch.randn(1, 4, 16)
     wanted = layer(x)
-    (cut,) = simulated(1, lambda ranks: CutHeads(ranks))
-    layer.head_cut = cut
+    (cut,) = simulated(1, lambda ranks: ShardedHeads(ranks))
+    layer.sharded_heads = cut
     torch.testing.assert_close(layer(x), wanted)
-    layer.head_cut = None
+    layer.sharded_heads = None
     assert layer(x).equal(wanted)
