@@ -72,7 +72,7 @@ def config(
             try:
                 reading = _without(read_rope(load()), ignore or ())
                 content = as_json(reading) if json else {}
-                text = _text(reading)  # raises if the numbers are out of reach
+                list(reading.rows())  # raises if the numbers are out of reach
             except (ConfigError, OSError) as error:
                 statuses.append(complain(name, error))
                 continue
@@ -80,7 +80,7 @@ def config(
                 show_json("posedu.config/1", name, content)
             else:
                 titled = len(targets) > 1 or name != target
-                show(f"{name}:\n{text}" if titled else text)
+                show(*[f"{name}:"] * titled, *_parts(reading))
             is_wrong = reading.warnings or (strict and _is_incomplete(reading))
             statuses.append(WRONG if is_wrong else FINE)
     raise typer.Exit(max(statuses))
@@ -115,7 +115,7 @@ def diff(
         }
         show_json("posedu.diff/1", f"{one} {other}", content)
     else:
-        show(str(result) if result.found else result.caption())
+        show(result.caption(), *[result] * bool(result.found))
     raise typer.Exit(WRONG if result.found or (strict and result.unknown) else FINE)
 
 
@@ -160,8 +160,8 @@ def _is_incomplete(reading: Reading) -> bool:
     return has_open_layout or not reading.order
 
 
-def _text(reading: Reading) -> str:
+def _parts(reading: Reading) -> list[str | Reading]:
     """Return the warnings, then the table, then the notes of a configuration."""
     warnings = [str(r) for r in reading.remarks if r.level == WARNING]
     notes = [str(r) for r in reading.remarks if r.level != WARNING]
-    return "\n".join([*warnings, str(reading), *notes])
+    return [*warnings, reading.caption(), reading, *notes]

@@ -1,5 +1,6 @@
 """Part of the command that converts checkpoints: ``posedu convert``."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from posedu.tools.checkpoints import (
     ConvertError,
     Fused,
     Pairs,
+    Plan,
     convert_file,
     plan,
 )
@@ -20,6 +22,9 @@ from posedu.tools.configs.rotary_config import ConfigError
 
 CONFIGS = ("config.json", "params.json")
 """Names of configurations that are looked for beside a checkpoint."""
+
+SHARD = re.compile(r".*-\d+-of-\d+\.safetensors")
+"""Names of files that are a part of a checkpoint, which may lack any tensor."""
 
 
 def convert(
@@ -73,7 +78,7 @@ def convert(
 
     No logit changes, in code that rotates the new pairs. Of a folder, the tensors and
     their index are written, without config.json. Status 1 if a tensor cannot be
-    converted: the plan names it, and nothing is written.
+    converted: the plan names it, and nothing is written. A warning is status 1, too.
     """
     if target is None and not dry_run:
         refuse(source, "a target must be given, or --dry-run")
@@ -96,15 +101,30 @@ def convert(
             else Fused(order=fused, heads=heads, kv_heads=kv_heads or heads),
         )
         planned = plan(path, conversion)
+        warnings = [] if SHARD.fullmatch(path.name) else _warnings(planned)
         if dry_run or planned.refused or target is None:
-            show(str(planned))
+            show(*warnings, planned.caption(), planned)
         else:
             convert_file(path, target, conversion, overwrite=overwrite)
-            show(f"{planned.caption()}\nwritten to {target}, the tensors alone")
+            written = f"written to {target}, the tensors alone"
+            show(*warnings, planned.caption(), written)
     except FileExistsError as error:
         refuse(str(error.filename), "exists; --overwrite replaces it")
     except ConfigError as error:
         refuse(config or source, error)
     except (ConvertError, OSError, ValueError) as error:
         refuse(source, error)
-    raise typer.Exit(WRONG if planned.refused else FINE)
+    raise typer.Exit(WRONG if planned.refused or warnings else FINE)
+
+
+def _warnings(planned: Plan) -> list[str]:
+    """Return a sentence if fused matrices are described, and the plan has none.
+
+    With refused tensors the table says enough.
+    """
+    if planned.conversion.fused is None or planned.fused or planned.refused:
+        return []
+    return [
+        "warning: --fused and --heads describe nothing here: no tensor to permute has "
+        "queries, keys and values in one matrix. Is it the right checkpoint?"
+    ]

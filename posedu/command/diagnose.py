@@ -53,7 +53,7 @@ def diagnose(
     if json:
         show_json("posedu.diagnose/1", target, as_json(diagnosis))
     else:
-        show(str(diagnosis))
+        show(diagnosis.caption(), diagnosis, *diagnosis.lines())
     if diagnosis.faults or (strict and diagnosis.untried):
         raise typer.Exit(WRONG)
     raise typer.Exit(FINE if diagnosis.ok else CANNOT)

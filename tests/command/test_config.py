@@ -26,6 +26,12 @@ LLAMA = {
 UNREAD = LLAMA | {"rope_scaling_factor": 32.0}
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Make the output so wide that the files' long names wrap no table."""
+    monkeypatch.setenv("COLUMNS", "500")
+
+
 @pytest.fixture
 def write(tmp_path):
     """A function that writes a configuration, and returns the file's path."""
