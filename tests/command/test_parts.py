@@ -206,6 +206,29 @@ def test_a_fused_matrix_is_converted_with_its_order(checkpoint, here, capsys):
     assert not torch.equal(other[name], after[name])
 
 
+def test_an_order_of_fused_matrices_without_any_is_warned_of(checkpoint, here, capsys):
+    """A shard of a checkpoint may lack them; a whole checkpoint may not."""
+    given = ["--to", "interleaved", "--fused", "stacked", "--heads", "2"]
+    for more in (["--dry-run"], ["new.safetensors"]):
+        assert main(["convert", "model", *more, *given]) == 1
+        assert capsys.readouterr().out.startswith("warning: --fused and --heads desc")
+    plain, _ = read(here / "new.safetensors")
+    assert main(["convert", "model", "other.safetensors", "--to", "interleaved"]) == 0
+    other, _ = read(here / "other.safetensors")
+    assert all(torch.equal(plain[name], other[name]) for name in plain | other)
+    shard = checkpoint / "model-00001-of-00002.safetensors"
+    (checkpoint / "model.safetensors").rename(shard)
+    asked = ["convert", str(shard), "--dry-run", *given]
+    capsys.readouterr()
+    assert main(asked) == 0
+    assert "warning" not in capsys.readouterr().out
+    names = {f"model.layers.0.self_attn.{n}_proj.weight": shard.name for n in "qkv"}
+    index = checkpoint / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": names}), "utf-8")
+    assert main(["convert", "model", "--dry-run", *given]) == 1
+    assert "warning: --fused" in capsys.readouterr().out
+
+
 def test_experiments_and_timings_get_their_arguments(here, capsys):
     assert main(["run", "no-such-experiment"]) == 2
     assert (

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from posedu._argument_types import check_types
 from posedu._arguments import require_choice
 from posedu._result_table import Table
+from posedu.tools.checkpoints._names import FUSED, parse
 from posedu.tools.checkpoints.conversion import (
     Conversion,
     ConvertError,
@@ -93,6 +94,12 @@ class Plan(Table):
     def refused(self) -> tuple[PlannedTensor, ...]:
         """The tensors that keep the checkpoint from being converted."""
         return self._of("refuse")
+
+    @property
+    def fused(self) -> tuple[PlannedTensor, ...]:
+        """The permuted tensors that hold queries, keys and values together."""
+        parsed = ((tensor, parse(tensor.name)) for tensor in self.permuted)
+        return tuple(tensor for tensor, of in parsed if of and of.role == FUSED)
 
     def require_complete(self) -> None:
         """Raise ConvertError if there are refused tensors; it names the first."""
