@@ -98,11 +98,9 @@ class Watched(Mapping[str, Any]):
                 yield from self._inside(name, value).unread(f"{prefix}{name}.")
             elif name not in self._read and _says_something(value):
                 yield f"{prefix}{name}"  # libraries' own objects have numbers, too
-            if isinstance(value, list):
-                for n, each in enumerate(value):
-                    if isinstance(each, Mapping):
-                        inside = self._inside(f"{name}[{n}]", each)
-                        yield from inside.unread(f"{prefix}{name}[{n}].")
+            for place, each in _objects_in(value):
+                inside = self._inside(f"{name}{place}", each)
+                yield from inside.unread(f"{prefix}{name}{place}.")
 
     def similar(self, name: str) -> str:
         """Return the absent name that was asked for and is most like ``name``.
@@ -147,6 +145,18 @@ class _Under(Watched):
     def __getitem__(self, name: str) -> Any:
         """Return the value of ``name``, which is noted as read in the whole."""
         return self._whole[self._prefix + name]
+
+
+def _objects_in(value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the objects in a list, and in lists in it, with places such as ``[0][2]``.
+
+    If ``value`` is no list, there are none.
+    """
+    for n, each in enumerate(value) if isinstance(value, list | tuple) else ():
+        if isinstance(each, Mapping):
+            yield f"[{n}]", each
+        for place, inner in _objects_in(each):
+            yield f"[{n}]{place}", inner
 
 
 def _says_something(value: object) -> bool:

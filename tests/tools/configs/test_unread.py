@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posedu.tools import ConfigError, read_rope
 from posedu.tools.configs._watched import Watched, about_positions
@@ -168,6 +170,63 @@ def test_a_name_added_anywhere_is_warned_of():
             inside["my_rope_switch"] = 3
             new = {*read_rope(changed).remarks} - {*read_rope(config).remarks}
             assert any("my_rope_switch" in remark.text for remark in new), (case, path)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda new: [new],
+        lambda new: [[new]],
+        lambda new: [1, [[], [{"x": [[new]]}]]],
+        lambda new: ([new, {}],),
+    ],
+    ids=["list", "list of lists", "objects between", "tuples"],
+)
+def test_a_name_in_lists_of_any_depth_is_warned_of(wrapped):
+    """In every object of every family: none is lost in silence."""
+    for case, config in [*CASES.items()][::10]:
+        before = {*read_rope(config).remarks}
+        for path, value in [((), config), *_paths(config)]:
+            if not isinstance(value, dict):
+                continue
+            changed = copy.deepcopy(config)
+            inside = changed
+            for name in path:
+                inside = inside[name]
+            inside["more"] = wrapped({"my_rope_switch": 3, "rope_thetas": 5.0})
+            new = {*read_rope(changed).remarks} - before
+            for name in ("my_rope_switch", "rope_thetas"):
+                assert any(name in remark.text for remark in new), (case, path)
+
+
+def _names_in(value, above=""):
+    """The paths of all names in a value, except those of objects."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if isinstance(inner, dict):
+                yield from _names_in(inner, f"{above}{name}.")
+            else:
+                yield f"{above}{name}"
+                yield from _names_in(inner, f"{above}{name}")
+    elif isinstance(value, list):
+        for n, inner in enumerate(value):
+            dot = "." * isinstance(inner, dict)
+            yield from _names_in(inner, f"{above}[{n}]{dot}")
+
+
+@given(
+    st.recursive(
+        st.integers(1, 9),
+        lambda inner: (
+            st.lists(inner, min_size=1, max_size=3)
+            | st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3)
+        ),
+        max_leaves=12,
+    )
+)
+def test_the_unread_names_are_all_names(value):
+    config = {"top": value}
+    assert sorted(Watched(config).unread()) == sorted(_names_in(config))
 
 
 def test_only_the_last_part_of_a_file_s_own_names_is_left_unread():
