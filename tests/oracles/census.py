@@ -24,6 +24,7 @@ from tqdm import tqdm
 from transformers import models
 from transformers.models.auto import configuration_auto, modeling_auto
 
+from posedu.tools._foreign_code import Interruption
 from posedu.tools.diagnose import diagnose, small
 from posedu.tools.diagnose.report import bases
 from posedu.tools.diagnose.rotary_modules import NAMED
@@ -43,8 +44,8 @@ ORDER = (
 """Order of classes to try: those that return logits come before those of states."""
 
 
-class TooLong(BaseException):
-    """A diagnosis took longer than LIMIT; no Exception, unlike a model's errors."""
+class TooLong(Interruption):
+    """A diagnosis took longer than LIMIT."""
 
 
 def _raise_too_long(*_):

@@ -26,6 +26,7 @@ from transformers import CONFIG_MAPPING
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
+from posedu.tools._foreign_code import Interruption
 from posedu.tools.diagnose import Refused, diagnose, small
 from support import ROOT
 
@@ -43,8 +44,8 @@ ORDER = {
 """Classes that a family's model is made of: the first of these that it has."""
 
 
-class TooLong(BaseException):
-    """A diagnosis took longer than LIMIT; no Exception, unlike a model's errors."""
+class TooLong(Interruption):
+    """A diagnosis took longer than LIMIT."""
 
 
 def raise_too_long(*_):

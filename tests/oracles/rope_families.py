@@ -43,6 +43,7 @@ except ImportError:
 from transformers import CONFIG_MAPPING, models
 from transformers.models.auto import modeling_auto
 
+from posedu.tools._foreign_code import Interruption
 from posedu.tools.configs.families import SPECIAL, Family
 from posedu.tools.diagnose import diagnose, small
 from posedu.tools.diagnose.capture import Side
@@ -103,8 +104,8 @@ ORDER = (
 """Order of classes to try for a small model."""
 
 
-class TooLong(BaseException):
-    """A model took longer than LIMIT; no Exception, unlike a model's errors."""
+class TooLong(Interruption):
+    """A model took longer than LIMIT."""
 
 
 def _raise_too_long(*_):

@@ -40,6 +40,7 @@ from transformers.models.auto import modeling_auto
 
 from posedu.numpy.bias.t5 import t5_buckets
 from posedu.tools import read_rope
+from posedu.tools._foreign_code import Interruption
 from posedu.tools.configs.rotary_config import NoRopeError
 from posedu.tools.diagnose import Refused, small
 from posedu.tools.diagnose.inputs import accepts, default_inputs, draw_tokens, output
@@ -81,8 +82,8 @@ LARGEST = re.compile(r"clamp_len")
 """Part of the name of the largest offset, beyond which sinusoids are the same."""
 
 
-class TooLong(BaseException):
-    """A family took longer than LIMIT; no Exception, unlike a model's errors."""
+class TooLong(Interruption):
+    """A family took longer than LIMIT."""
 
 
 def raise_too_long(*_):

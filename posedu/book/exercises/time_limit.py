@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from posedu.tools._foreign_code import Interruption
 
-class TooLongError(BaseException):
+
+class TooLongError(Interruption):
     """Raised where work is interrupted; ``except Exception`` does not catch it."""
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from posedu._argument_types import check_types
+from posedu.tools._foreign_code import called
 from posedu.tools.configs.read import read_rope
 from posedu.tools.configs.rotary_config import (
     ConfigError,
@@ -338,7 +339,7 @@ def _attention_calls(
 ) -> list[Call]:
     rows, length = tokens.shape
     with watching(model, (rows, length)) as calls:
-        model(**inputs(tokens, at))
+        called(model, **inputs(tokens, at))
     if not calls:
         raise Refused(
             "no attention was seen: neither scaled_dot_product_attention nor a product "

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from posedu._argument_types import check_types
+from posedu.tools._foreign_code import called
 from posedu.tools.diagnose.capture import evaluating
 from posedu.tools.diagnose.inputs import (
     Inputs,
@@ -148,7 +149,8 @@ def _run(
     decoder: Tensor | None = None,
     **more: Any,
 ) -> Tensor:
-    return output(model(**_given(model, inputs, tokens, positions, decoder), **more))
+    given = _given(model, inputs, tokens, positions, decoder)
+    return output(called(model, **given, **more))
 
 
 def _needs(model: nn.Module, *names: str) -> None:
@@ -292,7 +294,8 @@ def _in_steps(
             given = _given(model, inputs, piece, at)
         if mask is not None:
             given["attention_mask"] = mask if is_pair else mask[:, :b]
-        result = model(**given, **{name: cache}, **_with_cache(model, used=True))
+        more = {name: cache, **_with_cache(model, used=True)}
+        result = called(model, **given, **more)
         cache = _cache_of(result)
         outs.append(output(result))
     return torch.cat(outs, 1)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from posedu.tools._foreign_code import INTERRUPTIONS
 from posedu.tools._importing import imported
 from posedu.tools.diagnose.inputs import Refused
 from posedu.tools.diagnose.small_model import small
@@ -33,7 +34,9 @@ def load(target: str, *, weights: bool) -> nn.Module:
         sys.path.insert(0, "")
         try:
             model = getattr(imported(module), name)()
-        except (Exception, SystemExit) as error:
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:
             raise Refused(_one_line(error)) from error
         if not isinstance(model, nn.Module):
             raise Refused(f"{target} must return a torch.nn.Module, got {type(model)}")

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posedu.tools._foreign_code import called
 from posedu.tools.diagnose.capture import HEADS, Call, Side
 
 NAMED = re.compile("Rotary|RoPE|RotaryConfig|ROPE|(?<![a-z])(rotary|rope)")
@@ -178,7 +179,9 @@ def _calls(
             if swapped:
                 q, k = q.transpose(1, 2), k.transpose(1, 2)
             try:
-                rotated = {p: rotate(q, k, table) for p, table in tables.items()}
+                rotated = {
+                    p: called(rotate, q, k, table) for p, table in tables.items()
+                }
             except Exception:  # The function may raise anything for a wrong shape.
                 continue
             if all(x.shape == q.shape for pair in rotated.values() for x in pair):
@@ -216,7 +219,8 @@ def _tables(
     for p in at:
         try:
             with torch.no_grad():
-                made = module(**given, position_ids=torch.full(shape, p))
+                at_p = torch.full(shape, p)
+                made = called(module, **given, position_ids=at_p)
         except Exception:  # The module may raise anything for a wrong shape.
             return
         table = made if isinstance(made, tuple) else (made,)

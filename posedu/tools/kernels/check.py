@@ -52,6 +52,7 @@ from posedu._argument_types import check_types, short_repr
 from posedu._arguments import require_choice
 from posedu.catalog import CATALOG
 from posedu.crosscheck.common import DTYPES, roundoff, share_of_bound, to_numpy
+from posedu.tools._foreign_code import INTERRUPTIONS
 from posedu.tools._importing import imported
 from posedu.tools.kernels.arguments import (
     TableKernel,
@@ -560,7 +561,9 @@ def _gradients(kernel, case: Case, positional, named) -> Arrays | None:
             allow_unused=True,
             materialize_grads=True,
         )
-    except (Exception, SystemExit) as error:
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:
         text = f"its gradient {_raises(error, case)}"
         raise KernelError("gradient", text) from None
     gradients = dict(zip(leaves, map(to_numpy, slopes), strict=True))
@@ -611,7 +614,9 @@ def _raises(error: BaseException, case: Case) -> str:
 def _called(kernel, case: Case, positional, named):
     try:
         return kernel(*positional, **named)
-    except (Exception, SystemExit) as error:
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:
         text = f"it {_raises(error, case)}"
         if isinstance(error, TypeError) and not _takes(kernel, positional, named):
             keywords = (f"{name}=…" for name in named)
@@ -990,7 +995,9 @@ def import_kernel(given: str) -> Callable[..., Any]:
         found: Any = imported(module)
         for part in path.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:
         raise OracleError(f"{given}: {type(error).__name__}: {error}") from None
     if not callable(found):
         raise OracleError(f"{given} must be a function, got {short_repr(found)}")

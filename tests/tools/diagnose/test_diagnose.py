@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from posedu.command import main as command
+from posedu.tools._foreign_code import Interruption
 from posedu.tools.diagnose import Refused, diagnose, small
 from posedu.tools.diagnose.report import (
     FAULT,
@@ -549,6 +550,58 @@ def leaving():
     raise SystemExit(3)
 
 
+class Leaving(BaseException):
+    """What code under test may raise, though it is no Exception."""
+
+
+class Ending(Tiny):
+    """A model that raises ``error`` after some ``calls``, from then on."""
+
+    def __init__(self, error, calls=0):
+        super().__init__(config=CONFIG)
+        self.error, self.left = error, calls
+        self.register_forward_pre_hook(type(self).count)
+
+    def count(self, _):
+        """Count a call; raise the error if it is one too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+
+
+def ended():
+    return Ending(SystemExit(0))
+
+
+def left():
+    raise Leaving("gone")
+
+
+@pytest.mark.parametrize(
+    "error, said",
+    [(SystemExit(0), "it raises SystemExit: 0"), (Leaving(), "it raises Leaving")],
+)
+def test_a_model_that_ends_the_process_does_not_run(error, said):
+    with pytest.raises(Refused, match=f"the model does not run: {said}"):
+        diagnose(Ending(error))
+
+
+def test_a_trial_in_which_a_model_ends_the_process_is_not_tried():
+    """The model runs as long as rotations are measured, and then no longer."""
+    patient = Ending(SystemExit(0), calls=1000)
+    assert not any("SystemExit" in text for text in diagnose(patient).untried)
+    count = (1000 - patient.left) * 3 // 4
+    found = diagnose(Ending(SystemExit(0), calls=count))
+    assert any("raises SystemExit" in text for text in found.untried)
+    assert not found.faults
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Interruption()])
+def test_an_interruption_ends_a_diagnosis(error):
+    with pytest.raises(type(error)):
+        diagnose(Ending(error))
+
+
 def test_at_the_command_line(capsys):
     here = __name__
     assert command(["diagnose", f"{here}:right"]) == 0
@@ -567,6 +620,8 @@ def test_at_the_command_line(capsys):
         ("no_such_module:make", "no_such_module"),
         (f"{here}:raising", "RuntimeError: two lines"),
         (f"{here}:leaving", "SystemExit: 3"),
+        (f"{here}:left", "Leaving: gone"),
+        (f"{here}:ended", "the model does not run: it raises SystemExit: 0"),
         (":", "Empty module name"),
     ):
         assert command(["diagnose", target]) == 2

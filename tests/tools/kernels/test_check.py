@@ -13,6 +13,7 @@ from posedu.catalog import CATALOG
 from posedu.crosscheck import attention_hooks
 from posedu.crosscheck.common import Tally
 from posedu.numpy.attention import attend
+from posedu.tools._foreign_code import Interruption
 from posedu.tools.kernels import check, check_kernel, distances
 from posedu.tools.kernels.explanation import MENDS
 from posedu.tools.kernels.mutants import MutatedCase, mutants
@@ -571,6 +572,52 @@ def test_a_kernel_that_cannot_run_is_not_called_wrong():
 
     verdict = check_kernel(short, **HALF)
     assert verdict.ran and verdict.exit_status == 1 and "10^6" in verdict.message
+
+
+class Leaving(BaseException):
+    """What a kernel may raise, though it is no Exception."""
+
+
+class LeavingGradient(torch.autograd.Function):
+    """The identity, whose gradient raises an error that is no Exception."""
+
+    @staticmethod
+    def forward(ctx, x):
+        """Return x."""
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, upstream):
+        """Raise the error."""
+        raise Leaving("gone")
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), Leaving("gone"), GeneratorExit()])
+def test_a_kernel_that_ends_the_process_is_said_to_raise(error):
+    def ending(x, positions):
+        raise error
+
+    verdict = check_kernel(ending, **HALF)
+    assert not verdict.ran and verdict.exit_status == 2
+    assert f"it raises {type(error).__name__}" in verdict.message
+
+    def far(x, positions):
+        if positions.max() > 5000:
+            raise error
+        return rotated(x, positions)
+
+    assert check_kernel(far, **HALF).exit_status == 1
+    verdict = check_kernel(lambda x, p: LeavingGradient.apply(rotated(x, p)), **HALF)
+    assert verdict.message.startswith("its gradient raises Leaving: gone")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Interruption()])
+def test_an_interruption_ends_a_check(error):
+    def ending(x, positions):
+        raise error
+
+    with pytest.raises(type(error)):
+        check_kernel(ending, **HALF)
 
 
 def test_what_was_not_tried_is_said():
