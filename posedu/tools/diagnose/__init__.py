@@ -34,6 +34,7 @@ from posedu.tools.diagnose.inputs import (
     draw_tokens,
 )
 from posedu.tools.diagnose.measurement import MeasuredRotation, measure
+from posedu.tools.diagnose.ranks import RankDiagnosis, RankResult, diagnose_ranks
 from posedu.tools.diagnose.report import (
     FAULT,
     Diagnosis,
@@ -62,10 +63,13 @@ __all__ = [
     "Finding",
     "Layer",
     "MeasuredRotation",
+    "RankDiagnosis",
+    "RankResult",
     "Refused",
     "Trial",
     "as_json",
     "diagnose",
+    "diagnose_ranks",
     "small",
 ]
 
