@@ -103,7 +103,8 @@ def row(family, kind):
     except TooLong:
         found |= {"status": "not measured", "why": f"not done after {LIMIT} s"}
     except Exception as error:  # A class may raise anything.
-        reason = " ".join(str(error).split())[:200]
+        folder = f"{Path(transformers.__file__).parent.parent}/"
+        reason = " ".join(str(error).replace(folder, "").split())[:200]
         why = f"{type(error).__name__}: {reason}"
         found |= {"status": "not measured", "why": why}
     finally:
