@@ -31,7 +31,7 @@ from posedu.tools.diagnose import Refused, diagnose, small
 from support import ROOT
 
 OUT = ROOT / "book/data/diagnose-families.json"
-LIMIT = 20  # CPU seconds for one model
+LIMIT = 60  # CPU seconds for one model
 MOST = 200_000_000  # parameters of one model
 MEMORY = 12 * 2**30  # bytes of the process, beyond which a class cannot allocate
 ORDER = {

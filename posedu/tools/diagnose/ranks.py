@@ -32,7 +32,7 @@ Share = tuple[Places, Shaped[Tensor, "rows own *features"]]
 @check_types
 @dataclass(frozen=True)
 class RankResult:
-    """What one rank of a cut text put out, against the model on the whole text.
+    """Comparison of a rank's output with that of the model on the whole text.
 
     Parameters
     ----------

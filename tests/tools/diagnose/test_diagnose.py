@@ -551,7 +551,7 @@ def leaving():
 
 
 class Leaving(BaseException):
-    """What code under test may raise, though it is no Exception."""
+    """Error of code under test that is no Exception."""
 
 
 class Ending(Tiny):

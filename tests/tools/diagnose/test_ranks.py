@@ -46,7 +46,7 @@ TEXT = torch.randint(8, 97, (2, TOKENS), generator=torch.Generator().manual_seed
 
 
 def cut(model, mistake=None, *, order="contiguous", form="all-gather", text=TEXT):
-    """What each rank puts out, whose positions are ``mistake(rank, its tokens)``."""
+    """Return indices and output of each rank, with positions ``mistake(rank, indices)``."""
 
     def run(ranks):
         with (

@@ -575,7 +575,7 @@ def test_a_kernel_that_cannot_run_is_not_called_wrong():
 
 
 class Leaving(BaseException):
-    """What a kernel may raise, though it is no Exception."""
+    """Error of a kernel that is no Exception."""
 
 
 class LeavingGradient(torch.autograd.Function):
