@@ -123,11 +123,21 @@ def diagnose_ranks(
     Raises
     ------
     ValueError
-        The indices are not those of the whole text, each once.
+        ``tokens`` is no table of rows, or the indices are not those of the whole text,
+        each once.
     Refused
         An output has another shape than the model's for the rank's tokens, the model
         does not run, or 16 bits are too coarse to compare outputs.
     """
+    if tokens.ndim != 2:
+        shape = list(tokens.shape)
+        raise ValueError(f"`tokens` must have the shape [rows, tokens], got {shape}")
+    for n, (own, _) in enumerate(shares):
+        if own.ndim != 1 or own.is_floating_point():
+            raise ValueError(
+                f"the indices of rank {n} must be whole numbers of shape [tokens], got "
+                f"{own.dtype} of shape {list(own.shape)}"
+            )
     count = tokens.shape[1]
     places = [own.cpu().long() for own, _ in shares]
     if sorted(torch.cat(places).tolist() if places else []) != [*range(count)]:

@@ -1,5 +1,6 @@
 """The diagnosis of a cut text names the rank whose positions are wrong, and which."""
 
+import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -46,7 +47,10 @@ TEXT = torch.randint(8, 97, (2, TOKENS), generator=torch.Generator().manual_seed
 
 
 def cut(model, mistake=None, *, order="contiguous", form="all-gather", text=TEXT):
-    """Return indices and output of each rank, with positions ``mistake(rank, indices)``."""
+    """Return each rank's indices and output; positions are ``mistake(rank, indices)``.
+
+    Without a mistake they are the indices.
+    """
 
     def run(ranks):
         with (
@@ -170,6 +174,12 @@ def test_biases_by_distance_are_diagnosed_too():
     assert "local positions" in diagnose_ranks(model, TEXT, local).faults[1]
 
 
+def test_a_row_of_tokens_is_refused(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(ValueError, match="`tokens` must have the shape"):
+        diagnose_ranks(Model(), TEXT[0], [])
+
+
 def test_what_cannot_be_compared_is_refused():
     model = Model()
     shares = cut(model)
@@ -178,6 +188,9 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(ValueError, match="all 32 tokens, each once"):
         diagnose_ranks(model, TEXT, [])
     own, out = shares[0]
+    for wrong in (own.double(), own[None]):
+        with pytest.raises(ValueError, match="indices of rank 0 must be whole num"):
+            diagnose_ranks(model, TEXT, [(wrong, out), *shares[1:]])
     for wrong in (out[:, :-1], out[..., None], out.long()):
         with pytest.raises(Refused, match="the output of rank 0 must be floats"):
             diagnose_ranks(model, TEXT, [(own, wrong), *shares[1:]])
