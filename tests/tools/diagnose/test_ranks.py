@@ -1,6 +1,5 @@
 """The diagnosis of a cut text names the rank whose positions are wrong, and which."""
 
-import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -174,13 +173,7 @@ def test_biases_by_distance_are_diagnosed_too():
     assert "local positions" in diagnose_ranks(model, TEXT, local).faults[1]
 
 
-def test_a_row_of_tokens_is_refused(monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    with pytest.raises(ValueError, match="`tokens` must have the shape"):
-        diagnose_ranks(Model(), TEXT[0], [])
-
-
-def test_what_cannot_be_compared_is_refused():
+def test_what_cannot_be_compared_is_refused(unchecked):
     model = Model()
     shares = cut(model)
     with pytest.raises(ValueError, match="all 32 tokens, each once"):
@@ -191,6 +184,8 @@ def test_what_cannot_be_compared_is_refused():
     for wrong in (own.double(), own[None]):
         with pytest.raises(ValueError, match="indices of rank 0 must be whole num"):
             diagnose_ranks(model, TEXT, [(wrong, out), *shares[1:]])
+    with pytest.raises(ValueError, match="`tokens` must have the shape"):
+        diagnose_ranks(model, TEXT[0], shares)
     for wrong in (out[:, :-1], out[..., None], out.long()):
         with pytest.raises(Refused, match="the output of rank 0 must be floats"):
             diagnose_ranks(model, TEXT, [(own, wrong), *shares[1:]])
