@@ -64,7 +64,7 @@ class Trial:
         self.x, self.weights = torch.randn(
             2, *shape, generator=generator, dtype=torch.float64
         )
-        self.positions = _positions(entry, tokens, generator)
+        self.positions = positions_of(entry, tokens, generator)
         self.masks: dict[str, Tensor] = {}
         if hidden:
             padding = torch.rand(BATCH, tokens, generator=generator) < 0.2
@@ -168,7 +168,7 @@ def model_of(entry: EncodingRecord, variant: Variant) -> Attention | Transformer
     return model.double()
 
 
-def _positions(
+def positions_of(
     entry: EncodingRecord, tokens: int, generator: torch.Generator
 ) -> Tensor | None:
     """Return coordinates where the encoding has them, else ``None``."""

@@ -5,7 +5,7 @@ A cut says which tokens of a text this process has, and brings those of the othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -22,6 +22,8 @@ class Cut(Protocol):
     pass on are of any type here, since their modules import this one.
     """
 
+    ranks: Any
+
     def places(self, tokens: int, device: Device) -> Tensor:
         """Return the indices of this rank's ``tokens`` in the whole text."""
 
@@ -32,7 +34,13 @@ class Cut(Protocol):
         """Return this rank's tokens of the tensor ``t`` of all tokens."""
 
     def agreed(self, t: Tensor) -> Tensor:
-        """Return the tensor ``t`` of the first rank."""
+        """Return the tensor ``t`` of the rank that has the last token."""
+
+    def cache(self, capacity: int | None) -> Any:
+        """Return an empty cache for the keys of this rank."""
+
+    def require_cache(self, cache: Any) -> None:
+        """Raise unless a layer whose text is cut can use the cache."""
 
     def projected(
         self,
@@ -40,11 +48,12 @@ class Cut(Protocol):
         x: Tensor,
         padding: Tensor | None,
         segments: Tensor | None,
+        cache: Any,
         shared: Any,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values of a layer for this rank's tokens."""
+    ) -> tuple[Tensor, Tensor, Tensor, Mapping[str, Tensor]]:
+        """Return what a layer projects this rank's tokens to."""
 
-    def attend(self, encoding: Any, tokens: Any, route: Any) -> Any:
+    def attend(self, encoding: Any, tokens: Any, route: Any, cache: Any) -> Any:
         """Return the output of this rank's queries over the keys of the whole text."""
 
 

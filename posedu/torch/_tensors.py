@@ -227,7 +227,7 @@ def as_positions(
         cut, stop = current_cut(), start + like.shape[-2]
         if not torch.compiler.is_compiling():
             _require_exact_range(range(start, stop))
-        if cut is None:
+        if cut is None or start:  # after tokens in a cache all ranks have the new ones
             positions = torch.arange(start, stop, device=like.device)
         else:
             positions = cut.places(like.shape[-2], like.device)

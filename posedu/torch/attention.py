@@ -228,17 +228,17 @@ def _steps(
             consecutive=consecutive,
             shared=shared,
         )
-        cut = current_cut()
-        if cut is not None:
-            steps = cut.attend(encoding, tokens, route)
-            return steps._replace(out=encoding.output(steps.out, positions))
-        out, tokens, weights = attended(encoding, tokens, route, extended)[:3]
+        cut, parts = current_cut(), ()
+        if cut is None or (isinstance(cache, StateCache) and cache.count):
+            out, tokens, weights, _ = attended(encoding, tokens, route, extended)
+        else:
+            out, tokens, weights, parts = cut.attend(encoding, tokens, route, extended)
         out = encoding.output(out, positions)
-        if extended is not None and encoding.accumulated:
+        if cut is None and extended is not None and encoding.accumulated:
             extended.memory = {**memory, **encoding.accumulate(tokens)}
     if cache is not None and extended is not None:
         cache.copy_from(extended)
-    return Steps(out, tokens, weights)
+    return Steps(out, tokens, weights, parts)
 
 
 def attended(
@@ -493,11 +493,13 @@ class Attention(nn.Module):
                 *(self, x, positions, consecutive, key_padding_mask, segments),
                 *(cache, shared),
             )
-        cut, memory = current_cut(), None
-        if cut is None:
+        cut = current_cut()
+        if cut is None or (cache is not None and cache.count):
             q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
         else:
-            q, k, v = cut.projected(self, x, key_padding_mask, segments, shared)
+            q, k, v, memory = cut.projected(
+                self, x, key_padding_mask, segments, cache, shared
+            )
         steps = _steps(
             (q, k, v),
             self.encoding,
@@ -582,6 +584,18 @@ class Attention(nn.Module):
         if self.qk_norm == "head":
             q, k = self._normalized(q, k)
         return q, k, v, {}
+
+    def history(
+        self,
+        memory: Mapping[str, Float[Tensor, "batch keys *features"]],
+        key_padding_mask: Bool[Tensor, "batch keys"] | None,
+    ) -> Mapping[str, Float[Tensor, "batch newest *features"]]:
+        """Return what a :class:`StateCache` keeps of the per-token state of all tokens.
+
+        ``memory`` is the fourth result of :meth:`project`, of a whole text. By default
+        nothing is kept.
+        """
+        return {}
 
     def _normalized(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return queries and keys after RMS norms with gains (QK norm).
@@ -689,8 +703,9 @@ def require_masks(
 ) -> None:
     if not isinstance(cache, KVCache | None):
         raise TypeError(f"cache must be a KVCache, got {type(cache).__name__}")
-    if cache is not None and current_cut() is not None:
-        raise ValueError("a text that is cut over ranks takes no cache, got one")
+    cut = current_cut()
+    if cache is not None and cut is not None:
+        cut.require_cache(cache)
     if window is not None:
         require_dimension("window", window, 1)
     batch, tokens = like.shape[0], like.shape[-2]

@@ -217,7 +217,7 @@ class KVCache:
 
     def shared(self) -> "KVCache":
         """Return a new cache of the same contents, which shares the tensors."""
-        cache = KVCache()
+        cache = type(self)()
         cache.copy_from(self)
         return cache
 
@@ -239,7 +239,7 @@ class KVCache:
         TypeError
             A ``start`` or ``stop`` that is neither an integer nor ``None``.
         """
-        kept = _slice(start, stop)
+        kept = token_slice(start, stop)
         if self.k is None:
             return
         self.count -= len(self) - kept.indices(len(self))[1]
@@ -308,7 +308,7 @@ class KVCache:
         TypeError, ValueError
             As :meth:`crop` and :meth:`move`; positions of several coordinates.
         """
-        dropped = _slice(start, stop)
+        dropped = token_slice(start, stop)
         self._require_rotated_by(encoding)
         if self.k is None:
             return
@@ -371,7 +371,7 @@ class KVCache:
             self.memory = {name: t.detach() for name, t in self.memory.items()}
 
 
-def _slice(start: int | None, stop: int | None) -> slice:
+def token_slice(start: int | None, stop: int | None) -> slice:
     """Return the slice of tokens ``start`` … ``stop`` − 1; raise unless integers."""
     for name, place in (("start", start), ("stop", stop)):
         is_integer = isinstance(place, Integral) and not isinstance(place, bool)

@@ -15,6 +15,7 @@ from posedu._arguments import (
     require_dimension,
     require_not_negative,
 )
+from posedu.torch._cut import current_cut
 from posedu.torch._fixed_cache import FixedCache, slots_of
 from posedu.torch._tensors import Positions, as_tensor, from_list, may_look
 from posedu.torch.attention import Attention, QKNorm
@@ -152,6 +153,10 @@ class LanguageModel(nn.Module):
         forward pass over the whole sequence. The model is in evaluation mode while it
         generates.
 
+        Inside :func:`~posedu.torch.parallel.context_parallel`, ``tokens`` and the start
+        of the result are this rank's part of the prompts, and all ranks return the same
+        new tokens.
+
         Parameters
         ----------
         tokens
@@ -184,7 +189,7 @@ class LanguageModel(nn.Module):
             with temperature 0; an encoding that needs all tokens of a sequence at once
             (:class:`posedu.torch.absolute.randomized.Randomized`, CAPE that
             normalizes); ``compiled`` with an encoding for which steps of fixed shape
-            would be wrong.
+            would be wrong, or with a cut text.
         """
         self._require_tokens(tokens)
         if tokens.shape[1] == 0:
@@ -199,7 +204,10 @@ class LanguageModel(nn.Module):
         axis, of_all = 0, _as_tensor(positions, tokens.device)
         if of_all is not None:
             axis = _token_axis(of_all, self.transformer.position_shape, total)
+        cut = current_cut()
         if compiled:
+            if cut is not None:
+                raise ValueError("the steps of a cut text cannot be compiled")
             self._require_fixed_steps()
             run = total - 1  # the last token is not given to the model
             at = None if of_all is None else of_all.narrow(axis, 0, run)
@@ -222,6 +230,7 @@ class LanguageModel(nn.Module):
                     place = torch.tensor(start, device=new.device)
                     logits = step(new, at, slots, place)
                 new = _next_token(logits[:, -1], temperature, top_k, generator)
+                new = new if cut is None else cut.agreed(new)
                 result = torch.cat((result, new), 1)
                 if compiled and step is None:
                     step = torch.compile(self._fixed_step, fullgraph=True)

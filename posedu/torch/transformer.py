@@ -307,15 +307,21 @@ class Transformer(nn.Module):
             positions, self.position_shape, x, start=start, reader=reader
         )
         if self.input.uses("locate"):
-            located, shape = self._located(positions, x), self.input.position_shape
+            located = self._located(positions, x, start)
+            shape = self.input.position_shape
             positions = as_positions(located, shape, x, start=0, reader=reader)
         return self.input.embed(x, positions), positions
 
-    def _located(self, positions: Tensor, x: Tensor) -> Tensor:
-        """Return the positions that ``input`` makes, of a cut text from all tokens."""
+    def _located(self, positions: Tensor, x: Tensor, start: int) -> Tensor:
+        """Return the positions that ``input`` makes, of a cut text from all tokens.
+
+        ``start`` is the number of earlier tokens in the caches.
+        """
         cut = current_cut()
         if cut is None:
             return self.input.locate(positions, x)
+        if start:  # all ranks have the new tokens
+            return cut.agreed(self.input.locate(positions, x))
         of_text = self.input.locate(cut.whole(positions, 1), cut.whole(x, 1))
         return cut.own(cut.agreed(of_text), 1)
 
@@ -341,12 +347,15 @@ class Transformer(nn.Module):
         recurrence, unless they have a window, get a state in place of keys and values
         (:class:`~posedu.torch.state_cache.StateCache`), unless ``states`` is false.
         ``keep`` is the number of calls that ``crop`` can take back from a state.
-        Default 0.
+        Default 0. Inside :func:`~posedu.torch.parallel.context_parallel` the caches are
+        for the keys of this rank, and ``capacity`` is the number of its tokens.
         """
+        cut = current_cut()
+        make = KVCache if cut is None else cut.cache
 
         def cache_of(attention: Attention) -> KVCache:
             carries = attention.encoding.uses("carry") and attention.window is None
-            return StateCache(keep) if states and carries else KVCache(capacity)
+            return StateCache(keep) if states and carries else make(capacity)
 
         return [cache_of(cast(Block, block).attention) for block in self.blocks]
 

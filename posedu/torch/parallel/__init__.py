@@ -1,5 +1,6 @@
 """One text on many devices: each computes a part of the tokens or of the heads."""
 
+from posedu.torch.parallel.cache import CutCache
 from posedu.torch.parallel.chunks import ORDERS, Chunks, Order
 from posedu.torch.parallel.cut import (
     FORMS,
@@ -19,6 +20,7 @@ __all__ = [
     "FORMS",
     "ORDERS",
     "Chunks",
+    "CutCache",
     "Form",
     "HeadParallel",
     "Order",

@@ -5,9 +5,10 @@ Under :func:`context_parallel` layers and models run on a rank's own tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Literal, get_args
 
 import torch
@@ -23,13 +24,15 @@ from posedu.torch._cut import in_force
 from posedu.torch.attention import Attention, Steps, attended
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.parallel.cache import CutCache, without_keys
 from posedu.torch.parallel.chunks import Chunks, Order
 from posedu.torch.parallel.gather import gathered, require_agreement
 from posedu.torch.parallel.ranks import Processes, Ranks
-from posedu.torch.parallel.ring import Ring, RingAttention, require_ring
-from posedu.torch.parallel.states import carried
+from posedu.torch.parallel.ring import Merged, Ring, RingAttention, require_parts
+from posedu.torch.parallel.states import carried, of_last_chunk
 from posedu.torch.routes import Route
 from posedu.torch.shared import Shared
+from posedu.torch.state_cache import StateCache
 
 Form = Literal["all-gather", "ring"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -95,8 +98,31 @@ class TextCut:
         return gathered(self.ranks, self.chunks, (t,), (axis,), "a tensor")[0]
 
     def agreed(self, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-        """Return the tensor ``t`` of the first rank, without gradient."""
-        return self.ranks.gather(t)[0]
+        """Return the tensor ``t`` of the rank that has the last token, on all ranks.
+
+        No gradient flows through it.
+        """
+        return self.ranks.gather(t)[self._last]
+
+    @property
+    def _last(self) -> int:
+        """The rank that has the last token of the text."""
+        owner = self.chunks.owner(self.chunks.count - 1)
+        assert owner is not None
+        return owner
+
+    def cache(self, capacity: int | None = None) -> CutCache:
+        """Return an empty cache, for ``capacity`` tokens of this rank."""
+        return CutCache(capacity)
+
+    def require_cache(self, cache: KVCache) -> None:
+        """Raise ``ValueError`` unless a layer whose text is cut can use the cache."""
+        if not isinstance(cache, CutCache | StateCache):
+            raise ValueError(
+                "a layer whose text is cut over ranks needs a CutCache, or a "
+                f"StateCache for a recurrence, got a {type(cache).__name__}: make it "
+                "by the model's caches() inside context_parallel"
+            )
 
     def projected(
         self,
@@ -104,11 +130,13 @@ class TextCut:
         x: Float[Tensor, "batch tokens d_model"],
         padding: Bool[Tensor, "batch tokens"] | None,
         segments: Int[Tensor, "batch tokens"] | None,
+        cache: KVCache | None,
         shared: Shared,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, Mapping[str, Tensor]]:
         """Return a layer's queries, keys and values of this rank's tokens.
 
-        A layer that mixes neighboring tokens gets those before each chunk.
+        A layer that mixes neighboring tokens gets those before each chunk. The fourth
+        result is what ``cache`` is to keep besides: without a cache, nothing.
         """
         size = self._size(x.shape[1])
         masks = [self._whole_once(t, shared) for t in (padding, segments)]
@@ -119,17 +147,73 @@ class TextCut:
                 None if t is None else t[:, : (number + 1) * size] for t in masks
             )
             before = _Before(self.ranks, number, earlier)
-            given = layer.project(part, of_padding, of_segments, before)
-            projected.append(given[:3])
-        q, k, v = (torch.cat(parts, 2) for parts in zip(*projected, strict=True))
-        return q, k, v
+            projected.append(layer.project(part, of_padding, of_segments, before))
+        of_q, of_k, of_v, remembered = zip(*projected, strict=True)
+        memory: Mapping[str, Tensor] = {}
+        if isinstance(cache, StateCache):
+            every = {name: torch.cat(parts, 1) for name, parts in earlier.items()}
+            memory = layer.history(every, masks[0])
+        elif cache is not None:
+            memory = {
+                name: torch.cat([of_part[name] for of_part in remembered], 1)
+                for name in remembered[0]
+            }
+        return torch.cat(of_q, 2), torch.cat(of_k, 2), torch.cat(of_v, 2), memory
 
-    def attend(self, encoding: Encoding, tokens: Tokens, route: Route) -> Steps:
+    def attend(
+        self,
+        encoding: Encoding,
+        tokens: Tokens,
+        route: Route,
+        cache: KVCache | None = None,
+    ) -> Steps:
         """Return the output of this rank's queries over the keys of the whole text.
 
         ``tokens`` are this rank's queries, keys and values, and ``route`` is the code
-        path where keys are gathered.
+        path where keys are gathered. ``cache``, which has them already, gets what else
+        it keeps. If it had tokens before, the queries are those of all ranks.
         """
+        if cache is None:
+            return self._attend(encoding, tokens, route)
+        if any(t.requires_grad for t in (tokens.q, tokens.grouped_k, tokens.grouped_v)):
+            raise ValueError(
+                "no gradient flows through the caches of a cut text: call the layer "
+                "under torch.no_grad()"
+            )
+        if isinstance(cache, StateCache):
+            out, states = self._by_states(encoding, tokens)
+            cache.settled(of_last_chunk(self.ranks, self._last, states))
+            cache.count = cache.seen = cache.count * self.ranks.size
+            return Steps(out, tokens, None)
+        assert isinstance(cache, CutCache)
+        carries = encoding.uses("carry")
+        require_parts(
+            encoding,
+            "give its layer a StateCache, and no window"
+            if carries
+            else "decode on one device",
+        )
+        if cache.places is not None:
+            return Steps(self._merged(encoding, tokens, cache), tokens, None)
+        steps = self._attend(encoding, tokens, route)
+        positions = self._whole_once(tokens.query_positions, tokens.shared)
+        memory = self._memory(tokens)
+        places = self.places(tokens.keys, tokens.q.device)
+        cache.settled(places, positions, memory)
+        return steps
+
+    def _merged(self, encoding: Encoding, tokens: Tokens, cache: CutCache) -> Tensor:
+        """Return the output of queries that all ranks have over the keys of all."""
+        what = f"decoding with {len(cache)} tokens, queries"
+        tokens.shared.once(
+            lambda: require_agreement(self.ranks, what, (tokens.q,)), "agreement"
+        )
+        own = cache.part(encoding, tokens)
+        parts = self.ranks.gather(torch.cat((own.out, own.lse[..., None]), -1))
+        merged = reduce(Merged.merge, (Merged(t[..., :-1], t[..., -1]) for t in parts))
+        return merged.out.to(tokens.grouped_v.dtype)
+
+    def _attend(self, encoding: Encoding, tokens: Tokens, route: Route) -> Steps:
         if self.form == "ring":
             return Steps(self._by_ring(encoding, tokens), tokens, None)
         names = [name for name in tokens.memory if name not in encoding.accumulated]
@@ -147,14 +231,10 @@ class TextCut:
         return Steps(torch.cat([part.out for part in parts], 2), tokens, None, parts)
 
     def _by_ring(self, encoding: Encoding, tokens: Tokens) -> Tensor:
-        require_agreement(
-            self.ranks,
-            f"ring, {self.chunks.order}, keys of {type(encoding).__name__}",
-            (tokens.grouped_k, tokens.grouped_v),
-        )
         if encoding.uses("carry"):
-            return self._by_states(encoding, tokens)
-        require_ring(encoding)
+            return self._by_states(encoding, tokens)[0]
+        self._require_agreement(encoding, tokens)
+        require_parts(encoding, "give form='all-gather'")
         shared = tokens.shared
         padding, segments = (
             self._whole_once(t, shared) for t in (tokens.padding, tokens.segments)
@@ -179,8 +259,21 @@ class TextCut:
         given = tokens.q, tokens.grouped_k, tokens.grouped_v
         return RingAttention.apply(ring, len(terms), *given, *terms, *parameters)
 
-    def _by_states(self, encoding: Encoding, tokens: Tokens) -> Tensor:
-        """Return the output of a recurrence, whose states go from chunk to chunk."""
+    def _require_agreement(self, encoding: Encoding, tokens: Tokens) -> None:
+        require_agreement(
+            self.ranks,
+            f"ring, {self.chunks.order}, keys of {type(encoding).__name__}",
+            (tokens.grouped_k, tokens.grouped_v),
+        )
+
+    def _by_states(
+        self, encoding: Encoding, tokens: Tokens
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Return the output of a recurrence, whose states go from chunk to chunk.
+
+        The second result are the states after this rank's last chunk.
+        """
+        self._require_agreement(encoding, tokens)
         if tokens.window is not None or tokens.segments is not None:
             given = "a window" if tokens.segments is None else "segments"
             raise ValueError(
@@ -221,23 +314,24 @@ class TextCut:
 
         They need what each token remembers, and neither keys nor values.
         """
-        memory = {
-            name: gathered(self.ranks, self.chunks, (t,), (1,), name)[0]
-            for name, t in tokens.memory.items()
-        }
+        memory = self._memory(tokens)
         count = self.chunks.count * self._size(tokens.q.shape[2])
-        k, v = (
-            t.new_zeros(()).expand(*t.shape[:2], count, t.shape[3])
-            for t in (tokens.grouped_k, tokens.grouped_v)
-        )
+        none = without_keys(tokens, count)
         terms: list[Tensor] = []
-        for piece in self._pieces(tokens, k, v, memory):
+        for piece in self._pieces(tokens, none.grouped_k, none.grouped_v, memory):
             summands = encoding.fold(piece)
             if summands is None:
                 return []
             of_query, of_key = summands
             terms += of_query, functional.pad(of_key, (0, count - of_key.shape[-1]))
         return terms
+
+    def _memory(self, tokens: Tokens) -> dict[str, Tensor]:
+        """Return what each token of the text remembers."""
+        return {
+            name: gathered(self.ranks, self.chunks, (t,), (1,), name)[0]
+            for name, t in tokens.memory.items()
+        }
 
     def _pieces(
         self, tokens: Tokens, k: Tensor, v: Tensor, memory: dict[str, Tensor]

@@ -24,14 +24,15 @@ SERVED = frozenset(
         *("move_keys", "by_distance", "score_mod"),
     }
 )
-"""Hooks of the encodings that a ring can serve: the logit is a product plus a bias."""
+"""Hooks of encodings whose parts can be merged: the logit is a product plus a bias."""
 
 
-def require_ring(encoding: Encoding) -> None:
-    """Raise ``ValueError`` unless a ring can serve the encoding.
+def require_parts(encoding: Encoding, instead: str) -> None:
+    """Raise ``ValueError`` unless attention over parts of the keys can be merged.
 
     It can where the logit of a pair is the scaled product of its query and key, plus a
-    bias that follows from the pair alone or is a term of each.
+    bias that follows from the pair alone or is a term of each. ``instead`` says in the
+    error message what to do.
     """
     others = sorted(encoding.hooks - SERVED)
     if encoding.uses("bias") and encoding.uses("remember"):
@@ -39,7 +40,7 @@ def require_ring(encoding: Encoding) -> None:
     if others:
         raise ValueError(
             f"{type(encoding).__name__} uses the hook {others[0]!r}, which needs all "
-            "keys of a query at once: give form='all-gather'"
+            f"keys of a query at once: {instead}"
         )
 
 
@@ -132,14 +133,11 @@ class Ring:
             causal=False,
             x=terms[i] if terms and not self.folds else None,
         )
+        of_block = None
         if self.folds:
-            products = by_group(q, k.mT) * self.encoding.scale(tokens.d)
             of_query, of_key = terms[2 * i : 2 * i + 2]
-            bias = of_query[..., :, None] + of_key[..., None, keys]
-            wide = torch.promote_types(q.dtype, torch.float32)
-            logits = products + bias.to(wide)
-        else:
-            logits = self.encoding.logits(block)
+            of_block = of_query, of_key[..., keys]
+        logits = logits_of_block(self.encoding, block, of_block)
         mask = self._mask(self.chunks.held[i], other, q.device)
         return logits if mask is None else logits.masked_fill(~mask, -torch.inf)
 
@@ -177,7 +175,7 @@ class Ring:
                 travelling, done = self.ranks.shift(travelling), done + 1
             keys, values = (self._split(t)[j] for t in travelling)
             logits = self.logits(i, other, queries[i], keys, values, terms)
-            parts[i] = parts[i].merge(_attended(logits, values))
+            parts[i] = parts[i].merge(attended_block(logits, values))
         while done < self.ranks.size - 1:
             travelling, done = self.ranks.shift(travelling), done + 1
         return Merged(*(torch.cat(t, 2) for t in zip(*parts, strict=True)))
@@ -262,7 +260,23 @@ class Ring:
         ]
 
 
-def _attended(logits: Tensor, v: Tensor) -> Merged:
+def logits_of_block(
+    encoding: Encoding, block: Tokens, terms: tuple[Tensor, Tensor] | None
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Return the logits of a block of queries and keys, not masked.
+
+    ``terms`` are the query and the key term of the bias, ``None`` where the encoding
+    gives the logits itself.
+    """
+    if terms is None:
+        return encoding.logits(block)
+    products = by_group(block.q, block.grouped_k.mT) * encoding.scale(block.d)
+    of_query, of_key = terms
+    bias = of_query[..., :, None] + of_key[..., None, :]
+    return products + bias.to(torch.promote_types(block.q.dtype, torch.float32))
+
+
+def attended_block(logits: Tensor, v: Tensor) -> Merged:
     """Return the softmax attention over the keys of a block."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     lse = logits.logsumexp(-1)

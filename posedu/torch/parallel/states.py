@@ -17,8 +17,10 @@ from posedu.torch.parallel.ranks import Ranks
 
 def carried(
     ranks: Ranks, chunks: Chunks, encoding: Encoding, pieces: Sequence[Tokens]
-) -> Float[Tensor, "batch heads queries d_v"]:
+) -> tuple[Float[Tensor, "batch heads queries d_v"], Mapping[str, Tensor]]:
     """Return the output of a recurrence for this rank's tokens, chunk after chunk.
+
+    The second result are the states after this rank's last chunk.
 
     Each of ``pieces`` has the queries, keys and values of one of this rank's chunks.
     The states before a chunk come from the rank of the chunk before it, and gradients
@@ -36,7 +38,24 @@ def carried(
         if after not in (None, ranks.rank):
             out = _Sent.apply(ranks, after, [*states], out, *states.values())
         outputs.append(out)
-    return torch.cat(outputs, 2)
+    return torch.cat(outputs, 2), states
+
+
+def of_last_chunk(
+    ranks: Ranks, owner: int, states: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the states after the whole text, on all ranks.
+
+    ``states`` are those after this rank's last chunk; ``owner`` is the rank that has
+    the last chunk of the text.
+    """
+    if ranks.rank != owner:
+        (device,) = {t.device for t in states.values()}
+        return ranks.receive(owner, device)
+    for other in range(ranks.size):
+        if other != owner:
+            ranks.send(states, other)
+    return dict(states)
 
 
 def _sources(encoding: Encoding, tokens: Tokens) -> list[Tensor]:

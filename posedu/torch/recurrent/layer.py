@@ -227,14 +227,27 @@ class RecurrentLayer(Attention):
             if padding is not None:
                 own = padding[:, padding.shape[1] - new.shape[1] :]
                 padding = functional.pad(own, (history.shape[1], 0))
-            order = sequence_order(every, padding, None)
-            newest = order[:, every.shape[1] - history.shape[1] :]
-            memory = {HISTORY: gathered(every, newest)}
+            memory = self.history({_ALL: every}, padding)
         elif cache is not None:
             every = cache.extended(_ALL, new)
         out = short_convolution(every, taps, padding, segments)
         out = out[:, out.shape[1] - new.shape[1] :]
         return out if self.tap_bias is None else out + self.tap_bias, memory
+
+    def history(
+        self,
+        memory: Mapping[str, Float[Tensor, "batch keys channels"]],
+        key_padding_mask: Bool[Tensor, "batch keys"] | None,
+    ) -> Mapping[str, Float[Tensor, "batch newest channels"]]:
+        """Return the newest features, as many as convolutions look back."""
+        if self.taps is None:
+            return {}
+        size = self.taps.shape[1] - 1
+        every = functional.pad(memory[_ALL], (0, 0, size, 0))
+        if key_padding_mask is not None:
+            key_padding_mask = functional.pad(key_padding_mask, (size, 0))
+        order = sequence_order(every, key_padding_mask, None)
+        return {HISTORY: gathered(every, order[:, every.shape[1] - size :])}
 
     def finish(
         self,

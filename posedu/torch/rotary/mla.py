@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from posedu._arguments import Layout, require_bool, require_dimension
 from posedu.torch._autograd import lowered, without_autocast
+from posedu.torch._cut import current_cut
 from posedu.torch.attention import Attention, Steps
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Tokens, softmax
@@ -178,6 +179,11 @@ class MLA(Attention):
         if cache is None or self.sharded_heads is not None:
             return super().checked_steps(
                 x, positions, consecutive, key_padding_mask, segments, cache, shared
+            )
+        if current_cut() is not None:
+            raise ValueError(
+                "MLA keeps latent vectors in place of keys, which cannot be cut over "
+                "ranks: decode on one device"
             )
         q_content, q_rotary, latent, shared_k = lowered(*self._small(x))
         k_up, v_up = (
