@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from tqdm import tqdm
 
 from posedu._command_line import whole_number
 from posedu.book.provenance import provenance
 from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import SEED, Row, rows
+from posedu.crosscheck.processes import on_processes
 from posedu.torch.parallel import Processes
 
 METHOD = (
@@ -35,55 +32,17 @@ METHOD = (
 )
 
 
-def of_processes(count: int, names: Sequence[str], *, shown: bool = False) -> list[Row]:
-    """Return the rows of ``count`` processes for the encodings of these names.
+def of_processes(count: int, names: Sequence[str]) -> list[Row]:
+    """Return the rows of ``count`` processes for the encodings of these names."""
 
-    Raises
-    ------
-    RuntimeError
-        A process that ended with an error.
-    """
-    context = multiprocessing.get_context("fork")  # posedu is imported already
-    receiver, sender = context.Pipe(duplex=False)
-    with tempfile.TemporaryDirectory() as folder:
-        meeting = f"file://{Path(folder, 'meeting')}"
-        processes = [
-            context.Process(
-                target=_run, args=(rank, count, meeting, names, shown, sender)
-            )
-            for rank in range(count)
-        ]
-        for process in processes:
-            process.start()
-        sender.close()
-        try:
-            found: list[Row] = receiver.recv()
-        except EOFError:
-            found = []
-        for process in processes:
-            process.join()
-    codes = [process.exitcode for process in processes]
-    if any(codes) or not found:
-        raise RuntimeError(f"the processes ended with the exit codes {codes}")
+    def run() -> list[Row]:
+        ranks = Processes()
+        title = f"{count} processes"
+        each = tqdm(names, disable=ranks.rank > 0, unit="encoding", desc=title)
+        return [*rows(ranks, each)]
+
+    found: list[Row] = on_processes(count, run)
     return found
-
-
-def _run(
-    rank: int,
-    count: int,
-    meeting: str,
-    names: Sequence[str],
-    shown: bool,
-    sender: Connection,
-) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
-    hidden = not shown or rank > 0
-    each = tqdm(names, disable=hidden, unit="encoding", desc=f"{count} processes")
-    found = [*rows(Processes(), each)]
-    dist.destroy_process_group()
-    if rank == 0:
-        sender.send(found)
 
 
 def as_json(made: Mapping[str, Any], table: Sequence[Row]) -> str:
@@ -109,9 +68,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path())
     options = parser.parse_args()
     table = [
-        row
-        for count in options.processes
-        for row in of_processes(count, [*CATALOG], shown=True)
+        row for count in options.processes for row in of_processes(count, [*CATALOG])
     ]
     made = provenance(torch.device("cpu"), SEED) | {"method": METHOD}
     path = options.folder / "many-devices-cpu.json"

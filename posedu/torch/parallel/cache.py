@@ -154,7 +154,7 @@ class CutCache(KVCache):
         self.memory = {name: t[:, kept] for name, t in self.memory.items()}
         self.places = self.places[own] - first
         if self.count == 0:
-            self.__init__(self.capacity)  # the next call is a first one
+            self.copy_from(CutCache(self.capacity))  # the next call is a first one
 
     def move(self, encoding: Encoding, shifts: float | Positions) -> NoReturn:
         """Raise ``ValueError``: each rank has some of the keys only."""

@@ -475,6 +475,16 @@ def context_parallel(
     by the tokens of the whole text. Gradients of gradients are refused. Compiled
     functions run uncompiled inside, since a compiler does not see the cut.
 
+    With caches (:class:`CutCache`; a model's ``caches()`` makes them inside), the first
+    call has a rank's own tokens, and each later call the same new tokens on all ranks.
+    A rank then attends to the keys that it keeps, and outputs are merged (``eq-merge``)
+    for encodings that a ring can serve. So a rank sends a few numbers of each head for
+    a token, whatever the length of the text. A mask of padding then has an entry for
+    each token of the text. A recurrence has a
+    :class:`~posedu.torch.state_cache.StateCache`: in the first call the states go from
+    chunk to chunk, in either form, and all ranks get the last ones; later calls
+    exchange nothing. No gradient flows through caches.
+
     Parameters
     ----------
     group
@@ -500,8 +510,9 @@ def context_parallel(
     Raises
     ------
     ValueError
-        An unknown ``order`` or ``form``; inside, an encoding that a ring cannot serve,
-        caches, and ranks that are about to exchange different shapes or dtypes.
+        An unknown ``order`` or ``form``; inside, an encoding that a ring, or a cache,
+        cannot serve, other caches, and ranks that are about to exchange different
+        shapes or dtypes.
     RuntimeError
         No process group.
     """

@@ -218,7 +218,8 @@ class RecurrentLayer(Attention):
     ) -> tuple[Float[Tensor, "batch tokens channels"], Mapping[str, Tensor]]:
         """Convolve the features of new tokens; return what later ones need of them."""
         assert self.taps is not None
-        taps, memory, every = self.taps.to(new.dtype), {_ALL: new}, new
+        taps, every = self.taps.to(new.dtype), new
+        memory: Mapping[str, Tensor] = {_ALL: new}
         if isinstance(cache, StateCache):
             history = cache.memory.get(HISTORY)
             if history is None:

@@ -4,24 +4,26 @@ One process imports all, and forks the ranks, which is quick.
 """
 
 import json
-import multiprocessing
 import sys
-import tempfile
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+from posedu.catalog import CATALOG
+from posedu.crosscheck.cut_decoding import Decoding
 from posedu.crosscheck.many_devices import rows
-from posedu.torch import LanguageModel, RoPE
+from posedu.crosscheck.processes import on_processes
+from posedu.torch import LanguageModel, RoPE, attend
+from posedu.torch._cut import in_force
 from posedu.torch.bias import ALiBi
-from posedu.torch.parallel import FORMS, ORDERS, Processes, context_parallel
+from posedu.torch.parallel import FORMS, ORDERS, Processes, TextCut, context_parallel
 from posedu.torch.recurrent import GLA, RecurrentLayer
 
 NAMES = ("rope", "t5", "fox-pro", "path", "selective-attention", "kda", "cape")
+DECODED = "rope", "t5", "fox-pro", "kda", "sinusoidal"
 
 
 def every_cut():
@@ -83,37 +85,83 @@ def a_rank_ends():
     return "nothing was raised"
 
 
-def of_rank(job, rank, count, meeting, sender):
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=meeting,
-        rank=rank,
-        world_size=count,
-        timeout=timedelta(seconds=60),
-    )
-    found = globals()[job]()
-    if rank == 0:
-        sender.send(found)
-
-
-def main(job, count):
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    with tempfile.TemporaryDirectory() as folder:
-        meeting = f"file://{Path(folder, 'meeting')}"
-        processes = [
-            context.Process(target=of_rank, args=(job, rank, count, meeting, sender))
-            for rank in range(count)
-        ]
-        for process in processes:
-            process.start()
-        sender.close()
-        found = receiver.recv()
-        for process in processes:
-            process.join()
+def decoding():
+    """Return the largest error over ranks, for each encoding."""
+    found = {}
+    for name in DECODED:
+        entry = CATALOG[name]
+        for order in ORDERS:
+            cut = TextCut(Processes(), order=order, form="all-gather")
+            trial = Decoding(entry, entry.variants[0], 16, padded=True)
+            error = torch.tensor(trial.on_rank(cut))
+            found[f"{name}, {order}"] = float(max(cut.ranks.gather(error)))
     return found
 
 
+def generated():
+    """Return new tokens of a model on all ranks, and those of one device."""
+    ids = torch.randint(11, (2, 8), generator=torch.Generator().manual_seed(3))
+
+    def continued(ids):
+        draws = torch.Generator().manual_seed(5)
+        return model().generate(ids, 6, temperature=1.0, generator=draws)[:, -6:]
+
+    alone = continued(ids)
+    with context_parallel() as cut:
+        own = continued(cut.own(ids, 1))
+        return [t.tolist() for t in (alone, *cut.ranks.gather(own))]
+
+
+def torch_s_ring():
+    """Return the largest gaps between our ring with RoPE and PyTorch's private one.
+
+    That one takes rotated queries and keys, and here the kernel of the CPU.
+    """
+    from torch.distributed.tensor.experimental._context_parallel import _attention
+
+    aten = torch.ops.aten
+    kernel = aten._scaled_dot_product_flash_attention_for_cpu
+    kernel_backward = aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+    def forward(q, k, v, is_causal=False, **options):
+        return kernel(q, k, v, 0.0, is_causal)
+
+    def backward(grad_out, query, key, value, out, logsumexp, is_causal, **options):
+        given = grad_out, query, key, value, out, logsumexp
+        return kernel_backward(*given, 0.0, is_causal)
+
+    group = dist.group.WORLD
+    options = _attention._cp_options
+    options.convert_to_f32 = False  # else float64 has the errors of float32
+    generator = torch.Generator().manual_seed(7)
+    whole = torch.randn(4, 1, 2, 32, 8, generator=generator, dtype=torch.float64)
+    rope, gaps = RoPE(8, layout="half"), {}
+    for order in ORDERS:
+        options.enable_load_balance = order == "zigzag"
+        cut = TextCut(Processes(), order=order, form="ring")
+        q, k, v, upward = (cut.own(t, 2) for t in whole)
+        with in_force(cut):
+            given = [t.clone().requires_grad_() for t in (q, k, v)]
+            out = attend(*given, rope, route="sdpa")
+            ours = out.detach(), *torch.autograd.grad(out, given, upward)
+        places = cut.places(q.shape[2])
+        q, k = rope.rotate(q, k, places)
+        out, lse = _attention._templated_ring_attention(
+            group, 2, forward, q, k, v, is_causal=True
+        )[:2]
+        slopes = _attention._templated_ring_attention_backward(
+            *(group, 2, backward, upward, "grad_out", q, k, v, out, lse),
+            is_causal=True,
+        )
+        of_q, of_k = rope.rotate(*slopes[:2], -places)
+        theirs = out, of_q, of_k, slopes[2]
+        gap = max((a - b).abs().max() for a, b in zip(ours, theirs, strict=True))
+        gaps[order] = float(max(cut.ranks.gather(gap)))
+    return gaps
+
+
 if __name__ == "__main__":
-    print(json.dumps({job: main(job, int(sys.argv[1])) for job in sys.argv[2:]}))
+    count, *jobs = sys.argv[1:]
+    wait = timedelta(seconds=60)
+    found = {job: on_processes(int(count), globals()[job], wait) for job in jobs}
+    print(json.dumps(found))

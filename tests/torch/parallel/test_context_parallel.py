@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from posedu.torch import Attention, KVCache, LanguageModel, RoPE, Transformer
+from posedu.torch import Attention, LanguageModel, RoPE, Transformer
 from posedu.torch._cut import current_cut, in_force
 from posedu.torch.bias import T5, ALiBi
 from posedu.torch.parallel import (
@@ -284,7 +284,6 @@ def test_what_cannot_be_cut_is_refused():
     x = torch.randn(1, 6, 16, dtype=torch.float64)
     refused("multiple of 4 tokens, got 6: pad it", lambda cut: cut.own(x, 1))
     refused("2 equal chunks, got 3 tokens", lambda cut: model(x[:, :3]))
-    refused("takes no cache", lambda cut: model(x, cache=KVCache()))
     with pytest.raises((TypeError, ValueError), match="order"):
         on_ranks(lambda cut: None, order="striped")
     with pytest.raises((TypeError, ValueError), match="form"):

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import torch
 
 from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import BOUND
@@ -15,6 +16,7 @@ from posedu.torch.parallel import FORMS, ORDERS
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("processes.py")
+HAS_RING = torch.__version__.startswith("2.13.")  # a private one, which changes
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,9 @@ def found():
         "every_cut",
         "fully_sharded",
         "a_rank_ends",
+        "decoding",
+        "generated",
+        *(["torch_s_ring"] if HAS_RING else []),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
@@ -67,3 +72,24 @@ def test_fully_sharded_parameters_train_as_on_one_device(found):
 
 def test_a_rank_that_ends_is_reported_by_the_others(found):
     assert "rank 0 of 2 could not exchange with the others" in found["a_rank_ends"]
+
+
+def test_every_rank_decodes_as_one_device(found):
+    assert len(found["decoding"]) == 5 * 2
+    for name, error in found["decoding"].items():
+        assert error <= BOUND, name
+
+
+def test_a_model_generates_as_on_one_device(found):
+    alone, *of_ranks = found["generated"]
+    assert of_ranks == [alone] * 2
+
+
+@pytest.mark.skipif(
+    not HAS_RING,
+    reason=f"PyTorch's private ring is that of 2.13, not {torch.__version__}",
+)
+def test_our_ring_is_pytorch_s(found):
+    """Outputs and gradients of RoPE, in float64."""
+    assert found["torch_s_ring"].keys() == {*ORDERS}
+    assert max(found["torch_s_ring"].values()) <= 1e-13
