@@ -1,4 +1,4 @@
-"""One text on many devices: each computes a part of the tokens or of the heads."""
+"""Context and tensor parallelism: each rank computes some tokens, or some heads."""
 
 from posedu.torch.parallel.cache import CutCache
 from posedu.torch.parallel.chunks import ORDERS, Chunks, Order

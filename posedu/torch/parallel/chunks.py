@@ -20,7 +20,7 @@ class Chunks:
     With the order ``"contiguous"`` rank r of n has the r-th of n chunks. With
     ``"zigzag"`` it has the r-th first and the r-th last of 2n chunks, in this order, so
     that all ranks have the same number of (query, key) pairs under causal attention.
-    ``"backward"`` is the order of the second of these two turns: rank r has the r-th
+    ``"backward"`` is the order of the second of these two steps: rank r has the r-th
     last of n chunks.
     """
 

@@ -352,7 +352,7 @@ class TextCut:
         x = [None] if tokens.x is None else self._split(tokens.x, 1)
         q = self._split(tokens.q, 2)
 
-        def seen(t: Any, axis: int, number: int) -> Any:
+        def visible(t: Any, axis: int, number: int) -> Any:
             """Return the tokens that a chunk may see, its own last."""
             if t is None:
                 return None
@@ -361,17 +361,17 @@ class TextCut:
 
         pieces = []
         for i, number in enumerate(self.chunks.held):
-            key_positions, padding, segments = (seen(t, 1, number) for t in of_text)
+            key_positions, padding, segments = (visible(t, 1, number) for t in of_text)
             pieces.append(
                 replace(
                     tokens,
                     q=q[i],
-                    grouped_k=seen(k, 2, number),
-                    grouped_v=seen(v, 2, number),
+                    grouped_k=visible(k, 2, number),
+                    grouped_v=visible(v, 2, number),
                     query_positions=positions[i],
                     key_positions=key_positions,
                     x=x[i % len(x)],
-                    memory={name: seen(t, 1, number) for name, t in memory.items()},
+                    memory={name: visible(t, 1, number) for name, t in memory.items()},
                     padding=padding,
                     segments=segments,
                     consecutive=tokens.consecutive and tokens.causal,
@@ -427,8 +427,8 @@ class TextCut:
 class _Before(KVCache):
     """The tokens before a chunk, for a layer that mixes neighboring tokens.
 
-    ``earlier`` has the tokens of the chunks of the first turn, by name: empty in that
-    turn, which fills it, and read in the second one.
+    ``earlier`` has the tokens of the chunks of the first step, by name: empty in that
+    step, which fills it, and read in the second one.
     """
 
     def __init__(
@@ -446,11 +446,11 @@ class _Before(KVCache):
         """Return this chunk's tokens after those before it, or their ``newest``."""
         kept = new if newest is None else new[:, max(0, new.shape[1] - newest) :]
         earlier, ranks = self._earlier.get(name, ()), self._ranks
-        turn = Chunks("backward" if earlier else "contiguous", ranks.size, ranks.rank)
-        (of_turn,) = gathered(ranks, turn, (kept,), (1,), name)
-        every = (*earlier, *of_turn.tensor_split(ranks.size, 1))
+        step = Chunks("backward" if earlier else "contiguous", ranks.size, ranks.rank)
+        (of_step,) = gathered(ranks, step, (kept,), (1,), name)
+        every = (*earlier, *of_step.tensor_split(ranks.size, 1))
         self._earlier[name] = every
-        none = of_turn[:, :0]  # so that every rank's gradient asks what was gathered
+        none = of_step[:, :0]  # so that every rank's gradient asks what was gathered
         before = torch.cat((none, *every[: self._number]), 1)
         if newest is not None:
             before = before[:, max(0, before.shape[1] - newest) :]

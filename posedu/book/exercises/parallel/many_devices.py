@@ -878,7 +878,7 @@ The same holds for the shared rotary key of MLA, which every rank needs.
 # many-devices-6: sticks that arrive in any order
 
 
-def merged_sticks(rest, outs, numbers):
+def merged_stick_breaking(rest, outs, numbers):
     """Stick-breaking over all parts: (rest, output).
 
     ``rest``, [parts, queries], is what the keys of a part
@@ -895,7 +895,7 @@ def merged_sticks(rest, outs, numbers):
     return left, out
 
 
-def _broken_merged_sticks(rest, outs, numbers):
+def _broken_merged_stick_breaking(rest, outs, numbers):
     """Stick-breaking over all parts: (rest, output).
 
     ``rest``, [parts, queries], is what the keys of a part
@@ -931,7 +931,7 @@ def symptom_of_arrival(function):
 
 
 def _sticks(order=None, weight=None, remains=None):
-    """Make a wrong answer to ``merged_sticks`` from an order or a rule of a step."""
+    """Make a wrong answer to ``merged_stick_breaking`` from an order or a rule of a step."""
 
     def answer(rest, outs, numbers):
         given = numbers.argsort(descending=True) if order is None else order(numbers)
@@ -954,7 +954,7 @@ def _sticks_case(numbers, queries=1, d_v=1, seed=0):
 
 STICKS = Exercise(
     name="many-devices-6",
-    title="Repair: sticks that arrive in any order",
+    title="Repair: stick-breaking parts that arrive in any order",
     kind="repair",
     minutes=15,
     lines=4,
@@ -963,7 +963,7 @@ In stick-breaking attention the nearest key breaks off its share first, and fart
 The keys of a part together leave $\rho$ of a stick of length 1 and give the output $o$.
 The code merges the parts of a query in the order in which they arrive.
 In a ring with a contiguous cut all is well; under a zigzag cut the output is wrong, and the rest is right.
-Repair `merged_sticks`, so that `symptom_of_arrival` gives 0.
+Repair `merged_stick_breaking`, so that `symptom_of_arrival` gives 0.
 Why is all well with a contiguous cut, and why is the rest always right?
 """,
     hint=r"""
@@ -982,14 +982,14 @@ Which of them is nearest to it, the one with the smallest number or the one with
         _sticks_case([4], seed=4),
         _sticks_case([1, 2, 0], queries=2, d_v=3, seed=5),
     ),
-    solution=merged_sticks,
+    solution=merged_stick_breaking,
     tolerance=1e-9,
     misconceptions=(
         Misconception(
             "Order of arrival",
             "The code is as it was: the part that arrives first is not always the "
             "nearest one.",
-            _broken_merged_sticks,
+            _broken_merged_stick_breaking,
         ),
         Misconception(
             "Order of arrival reversed",
@@ -1047,7 +1047,7 @@ Which of them is nearest to it, the one with the smallest number or the one with
             "Mean of the outputs",
             "In stick-breaking, shares do not depend on how many parts there are.",
             lambda rest, outs, numbers: (
-                merged_sticks(rest, outs, numbers)[0],
+                merged_stick_breaking(rest, outs, numbers)[0],
                 outs.mean(0),
             ),
         ),
@@ -1055,17 +1055,17 @@ Which of them is nearest to it, the one with the smallest number or the one with
             "Output divided by what was broken off",
             "Stick-breaking does not normalize: what is left of the stick is lost.",
             lambda rest, outs, numbers: (
-                merged_sticks(rest, outs, numbers)[0],
-                merged_sticks(rest, outs, numbers)[1]
-                / (1 - merged_sticks(rest, outs, numbers)[0])[:, None],
+                merged_stick_breaking(rest, outs, numbers)[0],
+                merged_stick_breaking(rest, outs, numbers)[1]
+                / (1 - merged_stick_breaking(rest, outs, numbers)[0])[:, None],
             ),
         ),
         Misconception(
             "Broken-off part in place of the rest",
             "The first result is what is left of the stick.",
             lambda rest, outs, numbers: (
-                1 - merged_sticks(rest, outs, numbers)[0],
-                merged_sticks(rest, outs, numbers)[1],
+                1 - merged_stick_breaking(rest, outs, numbers)[0],
+                merged_stick_breaking(rest, outs, numbers)[1],
             ),
         ),
     ),
@@ -1085,7 +1085,7 @@ The rest is a product, which has no order; the outputs have one, so parts are so
 With a contiguous cut rank $r$ meets the chunks $r, r - 1, \dots, 0$ in this order, near to far, as the ring brings them.
 Under a zigzag cut two chunks arrive in each step, and they surround chunks that came earlier or come later: a program keeps the parts until their neighbors are there, or sorts them at the end.
 """,
-    repair=Repair(_broken_merged_sticks, symptom_of_arrival),
+    repair=Repair(_broken_merged_stick_breaking, symptom_of_arrival),
 )
 
 
@@ -1371,7 +1371,7 @@ A program that packs can therefore cut every text of a row in zigzag by itself, 
 
 
 SHEET = Sheet(
-    title="One text on many devices",
+    title="Context parallelism: one text on many devices",
     conventions=r"""
 $n$ ranks share a text of $N$ tokens, $c = N/n$ each; ranks, chunks, heads and positions are counted from 0.
 Under a contiguous cut rank $r$ has the chunk $r$ of $n$; under a zigzag cut it has the chunks $r$ and $2n - 1 - r$ of $2n$.
