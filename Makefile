@@ -82,10 +82,12 @@ census: $(READY)
 notebooks: $(READY)
 	$(RUN) -m posedu_sphinx.exercises.notebooks
 
-# Every encoding on 2 and 4 processes that share a text; five minutes on two idle cores.
+# Every encoding on 2 and 4 processes that share a text, and the times of two of them;
+# seven minutes on two idle cores.
 distributed: export OMP_NUM_THREADS := 1
 distributed: $(READY)
 	$(VENV)/bin/python -m posedu.book.many_devices --folder book/data
+	$(VENV)/bin/python -m posedu.book.timing.many_devices --folder book/data
 
 # By way of the environment: neither make nor a shell runs what stands in these.
 missing: override export NAMES := $(value NAMES)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from posedu.book.timing.many_devices import ALONE, HEADS, D
 from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import BOUND
 from posedu.torch.parallel import FORMS, ORDERS
@@ -60,6 +61,25 @@ def test_the_committed_table_has_every_encoding_under_every_cut():
         assert max(row["out"], row["inputs"], row["parameters"]) <= BOUND, row
         assert row["configurations"] == len(CATALOG[row["name"]].variants)
         assert row["refused"] == 0 or row["form"] == "ring"
+
+
+def test_the_committed_times_have_the_bytes_of_the_formulas():
+    table = json.loads((ROOT / "book/data/many-devices-times-cpu.json").read_text())
+    for row in table["rows"]:
+        n, tokens, b = row["processes"], row["tokens"], 4
+        keys = tokens // n * HEADS * D * b
+        sent = {
+            "decode": (n - 1) * (HEADS * (D + 1) * b + 256),
+            "all-gather": (n - 1) * (4 * keys + 8 * tokens // n + 512),
+            "ring": (n - 1) * (2 * keys + 8 * tokens // n + 512) + 4 * n * keys,
+            ALONE: 0,
+        }
+        task = "decode" if row["task"] == "decode" else row["form"]
+        assert row["sent"] == sent[task], row
+    assert {(row["processes"], row["form"]) for row in table["rows"]} == {
+        (1, ALONE),
+        *product((2, 4), FORMS),
+    }
 
 
 def test_fully_sharded_parameters_train_as_on_one_device(found):

@@ -175,7 +175,7 @@ In a ring there are $n - 1$ exchanges; with Ulysses a rank keeps one part of $n$
         ),
     ),
     explanation=r"""
-In a ring a rank sends $n - 1$ times the keys and values of one chunk of $c = N/n$ tokens: $(n - 1)\, 2 c g d b$ bytes for numbers of $b$ bytes.
+In a ring a rank sends $n - 1$ times the keys and values of one chunk of $c = N/n$ tokens: $(n - 1)\, 2 c g d b$ bytes for numbers of $b$ bytes, the main term of {eq}`eq-cut-bytes`.
 An all-gather sends as many bytes at once: one latency in place of $n - 1$, and keys and values of all tokens in memory, where a ring holds one chunk of another rank.
 With Ulysses queries, keys, values and outputs move, $c\, (2 H + 2 g)\, d b$ bytes, of which $1/n$ stays: $\frac{n-1}{n}\, c\, (2H + 2g)\, d b$.
 Ring over Ulysses is $n g / (H + g)$, so they are equal at $n = 1 + H/g$, and with more ranks Ulysses sends less, as long as $g \ge n$.
@@ -327,6 +327,7 @@ Both chunks run forward.
     ),
     explanation=r"""
 Chunk $r$ starts at $r s$ and chunk $2n - 1 - r$ at $(2n - 1 - r)\, s$, with $s = N / 2n$.
+{prf:ref}`Parts merge exactly under any cut <thm-merge-fold>`, if the logits have positions in the whole text.
 With local positions RoPE's logits are right where query and key stand in one chunk, since only their offset counts, and between the two middle chunks, which are neighbors on the last rank.
 Between all other chunks the offset is wrong.
 A model that is trained so learns in spite of it, and its loss hardly shows the mistake: compare with one device, token by token.
@@ -541,9 +542,9 @@ What is $-\infty - (-\infty)$?
     ),
     explanation=r"""
 $\ell = \log \sum_k e^{\ell_k}$ and $o = \sum_k e^{\ell_k - \ell} o_k$, where $\ell$ is replaced by 0 if it is $-\infty$, so that all shares are 0.
-Sums do not depend on order or grouping: the pairs $(\ell, o)$ form a commutative monoid, with $(-\infty, 0)$ as its unit, and parts may come in any order.
-For a query and head $d_v + 1$ numbers cross, however many keys a part has; that is why decoding over a cache that is cut sends little.
-In bfloat16 a number near 40 is off by up to 1/8, which changes the ratio of two shares by up to 28 %: keep $\ell$ in float32.
+{prf:ref}`Sums do not depend on order or grouping <thm-merge-fold>`: the pairs $(\ell, o)$ form a commutative monoid, with $(-\infty, 0)$ as its unit, and parts may come in any order.
+For a query and head $d_v + 1$ numbers cross, however many keys a part has; that is why decoding over a cache that is cut sends little {eq}`eq-decode-bytes`.
+In bfloat16 a number near 40 is off by up to 1/8, which changes the ratio of two shares by up to 28 %, and the output by as much as {prf:ref}`the theorem on the error of a merge <thm-merge-error>` allows: keep $\ell$ in float32.
 """,
 )
 
@@ -705,7 +706,7 @@ The sum before a chunk is the running sum without the chunk itself.
         ),
     ),
     explanation=r"""
-In the order of the text the totals are those of the first chunks, and then those of the second chunks from the last rank to the first; an exclusive running sum over the $2n$ chunks gives what stands before each.
+In the order of the text the totals are those of the first chunks, and then those of the second chunks from the last rank to the first; an exclusive running sum over the $2n$ chunks gives what stands before each, as {eq}`eq-cut-prefix` needs it.
 A rank gives two numbers of each head, whatever the length of the text.
 Backward, a total gets the gradients of all sums that it is in, those of the later chunks: a running sum from the *end* of the text.
 Without it outputs and loss are right on every rank, and the gradients of the gates are wrong in all chunks but the last, after which no query comes: test gradients on every rank.
@@ -869,13 +870,13 @@ Everything else follows from the numbers of the heads in the model.
     ),
     explanation=r"""
 Rank $r$ has the heads $r H/n, \dots, (r + 1) H/n - 1$ of the model, and slopes, learned tables, gates and sinks are taken by these numbers; with the first slopes on each rank a model runs, and all ranks but the first compute another bias.
-With $n > g$ a key head belongs to several ranks: its weights are copied to each of them, never left empty, and backward the gradients of the copies are *summed*.
+With $n > g$ a key head belongs to several ranks {eq}`eq-tp-keys`: its weights are copied to each of them, never left empty, and backward the gradients of the copies are *summed*.
 The same holds for the shared rotary key of MLA, which every rank needs.
 """,
 )
 
 
-# many-devices-6: sticks that arrive in any order
+# many-devices-6: stick-breaking parts that arrive in any order
 
 
 def merged_stick_breaking(rest, outs, numbers):
@@ -1080,7 +1081,7 @@ Which of them is nearest to it, the one with the smallest number or the one with
     ),
     level="hard",
     explanation=r"""
-Of a nearer and a farther part, $(\rho_1, o_1)$ and $(\rho_2, o_2)$, the merged one is $(\rho_1 \rho_2,\ o_1 + \rho_1 o_2)$: this is associative, but not commutative.
+Of a nearer and a farther part, $(\rho_1, o_1)$ and $(\rho_2, o_2)$, the merged one is $(\rho_1 \rho_2,\ o_1 + \rho_1 o_2)$ by {eq}`eq-cut-sticks`: this is associative, but not commutative.
 The rest is a product, which has no order; the outputs have one, so parts are sorted by number, the largest first.
 With a contiguous cut rank $r$ meets the chunks $r, r - 1, \dots, 0$ in this order, near to far, as the ring brings them.
 Under a zigzag cut two chunks arrive in each step, and they surround chunks that came earlier or come later: a program keeps the parts until their neighbors are there, or sorts them at the end.
@@ -1273,7 +1274,7 @@ Reshape the row so that one axis is that of the ranks, or of the $2n$ chunks.
         ),
     ),
     explanation=r"""
-A rank can have at most all pairs, $n$ times the mean, so $n$ is a bound for every cut.
+A rank can have at most all pairs, $n$ times the mean, so $n$ is a bound for every cut; for one text {prf:ref}`the theorem on pairs of a rank <thm-cut-load>` has a smaller one.
 A contiguous cut comes near it: 762 texts of one token and then one of 262 give the last of four ranks 34,432 of 35,215 pairs, 3.911 times the mean.
 This is the worst row of 1,024 tokens: the long text ends with the chunk and begins six tokens before it, so that all of the chunk's queries have six keys more, while the other ranks have few more pairs.
 Texts of 512, 256, 128 and 128 tokens on four ranks have the ratio 2.18 with a contiguous cut, 1.45 with a zigzag cut, and 1.01 with a striped one, which gives neighbors of nearly equal load to different ranks.
@@ -1364,7 +1365,7 @@ Write down the number of keys of each of the four, for every row of four tokens.
     ),
     explanation=r"""
 The tokens of the row $1, 3$ have 1, 1, 2 and 3 keys: of two ranks, rank 0 has $1 + 3 = 4$ pairs, and rank 1 has $1 + 2 = 3$.
-Rank $r$ has the chunks $r$ and $2n - 1 - r$, so loads are equal if the pairs of the chunks grow evenly along the row, as in one text, or if all chunks have as many, as with texts that fill a chunk each.
+Rank $r$ has the chunks $r$ and $2n - 1 - r$, so loads are equal if the pairs of the chunks grow evenly along the row, {prf:ref}`as in one text <thm-cut-load>`, or if all chunks have as many, as with texts that fill a chunk each.
 A program that packs can therefore cut every text of a row in zigzag by itself, padded to a multiple of $2n$ tokens.
 """,
 )
