@@ -16,9 +16,11 @@ from posedu.torch.cache import KVCache, token_slice
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.parallel.ring import Merged, attended_block, logits_of_block
 
+_POSITIONS = "positions"  # in the memory: those of all tokens
+
 
 class CutCache(KVCache):
-    """Keys and values of a rank's tokens; positions and memory of the whole text.
+    """Keys and values of a rank's tokens, and the per-token state of the whole text.
 
     The cache of a layer under :func:`posedu.torch.parallel.context_parallel`. The first
     call has a rank's own tokens, and the cache keeps their keys and values. Every later
@@ -27,8 +29,8 @@ class CutCache(KVCache):
 
     ``places`` are the indices in the text of the tokens whose keys are here, ``len`` is
     the number of tokens of the text, and ``count`` the next default position.
-    ``positions`` and ``memory`` (what an encoding or a layer remembers of each token)
-    are those of all tokens, on every rank. Keys cannot be moved.
+    Positions and ``memory`` (what an encoding or a layer caches besides keys and
+    values) are those of all tokens, on every rank. Keys cannot be moved.
 
     Parameters
     ----------
@@ -41,10 +43,11 @@ class CutCache(KVCache):
         super().__init__(capacity)
         self.places: Int[Tensor, "_"] | None = None
         self.ranks: tuple[int, int] | None = None
+        self.padding: Bool[Tensor, "batch all_tokens"] | None = None
 
     def __len__(self) -> int:
         """Return the number of tokens of the text whose keys some rank keeps."""
-        return 0 if self.positions is None else self.positions.shape[1]
+        return self.memory[_POSITIONS].shape[1] if _POSITIONS in self.memory else 0
 
     def appended(
         self,
@@ -80,7 +83,8 @@ class CutCache(KVCache):
             rank, ranks = given
             of_new = torch.arange(len(self), len(self) + new, device=k.device)
             kept = of_new % ranks == rank
-            k, v = k[:, :, kept], v[:, :, kept]
+            memory = {**memory, _POSITIONS: _of_batch(positions, k)}
+            k, v, positions = k[:, :, kept], v[:, :, kept], positions[:, kept]
             places = torch.cat((places, of_new[kept]))
         extended.copy_from(super().appended(k, v, positions, memory, encoding))
         extended.places, extended.ranks = places, given
@@ -94,32 +98,42 @@ class CutCache(KVCache):
 
         ``positions`` and ``memory`` are those of the whole text.
         """
-        self.places, self.positions, self.memory = places, positions, dict(memory)
-        self.count = positions.shape[1]
+        self.places, self.count = places, positions.shape[1]
+        self.memory = {**memory, _POSITIONS: _of_batch(positions, self.entries[0])}
+
+    def hide(
+        self, window: int | None, padding: Bool[Tensor, "batch keys"] | None
+    ) -> tuple[int | None, Bool[Tensor, "batch own_keys"] | None]:
+        """Return the window, and the padding of the keys of this rank."""
+        self.padding = padding
+        if self.places is None or padding is None:
+            return window, padding
+        return window, padding[:, self.places]
 
     def part(self, encoding: Encoding, tokens: Tokens) -> Merged:
         """Return the attention of new queries over the keys of this rank.
 
-        Keys and values of ``tokens`` are those of this rank, the rest is of all tokens.
+        Per-token state in ``tokens`` is that of the whole text.
         """
         assert self.places is not None
-        places, terms = self.places, None
-        if encoding.uses("fold") and not encoding.uses("bias"):
-            terms = encoding.fold(without_keys(tokens, len(self)))
+        terms = None
+        if encoding.uses("fold") and encoding.uses("remember"):
+            k, v = zeros_for_keys(tokens, len(self))
+            of_text = replace(
+                tokens,
+                grouped_k=k,
+                grouped_v=v,
+                query_positions=_of_batch(tokens.query_positions, k),
+                key_positions=self.memory[_POSITIONS],
+                padding=self.padding,
+            )
+            terms = encoding.fold(of_text)
         if terms is not None:
             of_query, of_key = terms
-            terms = of_query, of_key[..., places]
-        block = replace(
-            tokens,
-            key_positions=tokens.key_positions[:, places],
-            causal=False,
-            memory={},
-            window=None,
-            padding=None,
-            consecutive=False,
-        )
+            terms = of_query, of_key[..., self.places]
+        block = replace(tokens, causal=False, memory={}, consecutive=False)
         logits = logits_of_block(encoding, block, terms)
-        mask = self._mask(tokens, places)
+        mask = self._mask(tokens, self.places)
         return attended_block(logits.masked_fill(~mask, -torch.inf), block.grouped_v)
 
     def _mask(
@@ -135,7 +149,7 @@ class CutCache(KVCache):
             mask = mask & (offset < tokens.window)
         if tokens.padding is None:
             return mask[None, None]
-        return mask & ~tokens.padding[:, None, None, places]
+        return mask & ~tokens.padding[:, None, None]
 
     def crop(self, start: int | None = None, stop: int | None = None) -> None:
         """Keep only the tokens ``start`` … ``stop`` − 1 of the text, on all ranks.
@@ -150,7 +164,7 @@ class CutCache(KVCache):
         self.count -= len(self) - last
         k, v, positions = self.entries
         self.k, self.v = k[:, :, own], v[:, :, own]
-        self.positions = positions[:, kept]
+        self.positions = positions[:, own]
         self.memory = {name: t[:, kept] for name, t in self.memory.items()}
         self.places = self.places[own] - first
         if self.count == 0:
@@ -170,13 +184,18 @@ class CutCache(KVCache):
         )
 
 
-def without_keys(tokens: Tokens, count: int) -> Tokens:
-    """Return ``tokens`` with zeros in place of ``count`` keys and values.
+def zeros_for_keys(tokens: Tokens, count: int) -> tuple[Tensor, Tensor]:
+    """Return zeros in place of ``count`` keys and values, which take no memory.
 
-    For what follows from positions and per-token state alone. The zeros take no memory.
+    For hooks that read positions and per-token state alone.
     """
     k, v = (
         t.new_zeros(()).expand(*t.shape[:2], count, t.shape[3])
         for t in (tokens.grouped_k, tokens.grouped_v)
     )
-    return replace(tokens, grouped_k=k, grouped_v=v)
+    return k, v
+
+
+def _of_batch(positions: Tensor, k: Tensor) -> Tensor:
+    """Return positions with a row for each text of the batch."""
+    return positions.expand(len(k), *positions.shape[1:])

@@ -24,7 +24,7 @@ from posedu.torch._cut import in_force
 from posedu.torch.attention import Attention, Steps, attended
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
-from posedu.torch.parallel.cache import CutCache, without_keys
+from posedu.torch.parallel.cache import CutCache, zeros_for_keys
 from posedu.torch.parallel.chunks import Chunks, Order
 from posedu.torch.parallel.gather import gathered, require_agreement
 from posedu.torch.parallel.ranks import Processes, Ranks
@@ -148,15 +148,15 @@ class TextCut:
             )
             before = _Before(self.ranks, number, earlier)
             projected.append(layer.project(part, of_padding, of_segments, before))
-        of_q, of_k, of_v, remembered = zip(*projected, strict=True)
+        of_q, of_k, of_v, states = zip(*projected, strict=True)
         memory: Mapping[str, Tensor] = {}
         if isinstance(cache, StateCache):
             every = {name: torch.cat(parts, 1) for name, parts in earlier.items()}
             memory = layer.history(every, masks[0])
         elif cache is not None:
             memory = {
-                name: torch.cat([of_part[name] for of_part in remembered], 1)
-                for name in remembered[0]
+                name: torch.cat([of_part[name] for of_part in states], 1)
+                for name in states[0]
             }
         return torch.cat(of_q, 2), torch.cat(of_k, 2), torch.cat(of_v, 2), memory
 
@@ -195,6 +195,7 @@ class TextCut:
         )
         if cache.places is not None:
             return Steps(self._merged(encoding, tokens, cache), tokens, None)
+        tokens = replace(tokens, key_positions=tokens.query_positions)  # gathered once
         steps = self._attend(encoding, tokens, route)
         positions = self._whole_once(tokens.query_positions, tokens.shared)
         memory = self._memory(tokens)
@@ -316,9 +317,9 @@ class TextCut:
         """
         memory = self._memory(tokens)
         count = self.chunks.count * self._size(tokens.q.shape[2])
-        none = without_keys(tokens, count)
+        k, v = zeros_for_keys(tokens, count)
         terms: list[Tensor] = []
-        for piece in self._pieces(tokens, none.grouped_k, none.grouped_v, memory):
+        for piece in self._pieces(tokens, k, v, memory):
             summands = encoding.fold(piece)
             if summands is None:
                 return []
@@ -327,7 +328,7 @@ class TextCut:
         return terms
 
     def _memory(self, tokens: Tokens) -> dict[str, Tensor]:
-        """Return what each token of the text remembers."""
+        """Return the per-token state of the whole text."""
         return {
             name: gathered(self.ranks, self.chunks, (t,), (1,), name)[0]
             for name, t in tokens.memory.items()

@@ -31,8 +31,7 @@ from posedu.torch.parallel.ring import Merged
 from posedu.torch.recurrent import GLA, RecurrentLayer
 from posedu.torch.rotary import MLA
 
-pytestmark = pytest.mark.usefixtures("unchecked")
-
+unchecked = pytest.mark.usefixtures("unchecked")
 # Their logits are more than a product and a bias of the pair, and they have no state;
 # MLA has latent vectors in place of keys.
 ONE_DEVICE = {
@@ -59,6 +58,7 @@ def largest_error(decoding, ranks, order, form):
     return max(found)
 
 
+@unchecked
 @pytest.mark.parametrize(
     "ranks, order, form, padded",
     ((2, "zigzag", "all-gather", False), (4, "contiguous", "ring", True)),
@@ -91,14 +91,15 @@ def test_any_cut(name, ranks, order, form):
 def kept_by(rule):
     """A cache whose ranks keep new keys by another rule."""
 
-    def appended(self, k, v, *others):
-        extended = kept(self, k, v, *others)
+    def appended(self, k, v, positions, *others):
+        extended = kept(self, k, v, positions, *others)
         if self.places is not None:
             new = k.shape[2]
             of_new = torch.arange(len(self), len(self) + new)
             own = rule(of_new, self.ranks)
             extended.k = torch.cat((self.k, k[:, :, own]), 2)
             extended.v = torch.cat((self.v, v[:, :, own]), 2)
+            extended.positions = torch.cat((self.positions, positions[:, own]), 1)
             extended.places = torch.cat((self.places, of_new[own]))
         return extended
 
@@ -123,6 +124,7 @@ MUTANTS = {
 }
 
 
+@unchecked
 @pytest.mark.parametrize("mutant", MUTANTS)
 @pytest.mark.parametrize("name", ("rope", "alibi", "fox"))
 def test_wrong_shards_and_merges_are_refused(name, mutant, monkeypatch):
@@ -360,6 +362,7 @@ def refused(match, run, error=ValueError, ranks=2, **options):
         on_ranks(run, ranks, **options)
 
 
+@unchecked
 def test_what_cannot_be_decoded_is_refused():
     x = torch.randn(1, 8, 16, dtype=torch.float64)
     rope = layer(RoPE(8, layout="half"))
@@ -394,6 +397,7 @@ def test_what_cannot_be_decoded_is_refused():
     refused("cannot be compiled", lambda cut: model.generate(ids, 2, compiled=True))
 
 
+@unchecked
 def test_a_cut_cache_needs_its_cut():
     model, caches = layer(RoPE(8, layout="half")), [CutCache(), CutCache()]
     x = torch.randn(1, 8, 16, dtype=torch.float64)
@@ -408,6 +412,7 @@ def test_a_cut_cache_needs_its_cut():
     assert len(caches[0]) == 16  # refused calls leave it as it was
 
 
+@unchecked
 def test_ranks_that_decode_different_tokens_are_named():
     model = layer(RoPE(8, layout="half"))
     x = torch.randn(1, 8, 16, dtype=torch.float64)
