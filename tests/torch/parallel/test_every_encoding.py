@@ -133,8 +133,9 @@ def test_local_positions_are_refused(name, order, form):
 class OwnKeyPositions(TextCut):
     """A rank takes its own positions for those of all other ranks' keys."""
 
-    def attend(self, encoding, tokens, route):
-        return super().attend(encoding, replace(tokens, consecutive=False), route)
+    def attend(self, encoding, tokens, route, cache=None):
+        tokens = replace(tokens, consecutive=False)
+        return super().attend(encoding, tokens, route, cache)
 
     def _whole_once(self, t, shared):
         whole = super()._whole_once(t, shared)
