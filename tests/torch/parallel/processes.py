@@ -1,5 +1,7 @@
 """Run as a program: processes that share a text; it prints what they found as JSON.
 
+Each argument is a job and the number of its processes, as ``decoding:2``.
+
 One process imports all, and forks the ranks, which is quick.
 """
 
@@ -11,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import parallelize_module
 
 from posedu.catalog import CATALOG
 from posedu.crosscheck.cut_decoding import Decoding
@@ -19,7 +22,14 @@ from posedu.crosscheck.processes import on_processes
 from posedu.torch import LanguageModel, RoPE, attend
 from posedu.torch._cut import in_force
 from posedu.torch.bias import ALiBi
-from posedu.torch.parallel import FORMS, ORDERS, Processes, TextCut, context_parallel
+from posedu.torch.parallel import (
+    FORMS,
+    ORDERS,
+    Processes,
+    TextCut,
+    context_parallel,
+    tensor_parallel_plan,
+)
 from posedu.torch.recurrent import GLA, RecurrentLayer
 
 NAMES = ("rope", "t5", "fox-pro", "path", "selective-attention", "kda", "cape")
@@ -38,8 +48,11 @@ def model():
     return LanguageModel(11, 16, 2, 3, encoding=encodings, mixers=mixers).double()
 
 
-def fully_sharded():
-    """Train a model whose parameters are sharded too; return its losses and alone."""
+def fully_sharded(heads=1):
+    """Train a model whose parameters are sharded too; return its losses and alone.
+
+    ``heads`` is the number of ranks that share the heads of each part of the text.
+    """
     text = torch.randint(11, (2, 17), generator=torch.Generator().manual_seed(3))
     ids, targets = text[:, :-1], text[:, 1:]
 
@@ -59,10 +72,15 @@ def fully_sharded():
 
     alone = losses(model(), (ids, targets))
     found = {"alone": alone}
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    sizes = dist.get_world_size() // heads, heads
+    both = init_device_mesh("cpu", sizes, mesh_dim_names=("text", "heads"))
+    mesh = both["text"]
     for order in ORDERS:
         for form in FORMS:
             sharded = model()
+            if heads > 1:
+                plan = tensor_parallel_plan(sharded)
+                parallelize_module(sharded, both["heads"], plan)
             for block in sharded.transformer.blocks:
                 fully_shard(block, mesh=mesh)
             fully_shard(sharded, mesh=mesh)
@@ -71,6 +89,10 @@ def fully_sharded():
                 every = cut.ranks.gather(torch.tensor(own, dtype=torch.float64))
             found[f"{order}, {form}"] = torch.stack(every).mean(0).tolist()
     return found
+
+
+def heads_too():
+    return fully_sharded(heads=2)
 
 
 def a_rank_ends():
@@ -161,7 +183,8 @@ def torch_s_ring():
 
 
 if __name__ == "__main__":
-    count, *jobs = sys.argv[1:]
-    wait = timedelta(seconds=60)
-    found = {job: on_processes(int(count), globals()[job], wait) for job in jobs}
+    wait, found = timedelta(seconds=60), {}
+    for argument in sys.argv[1:]:
+        job, count = argument.split(":")
+        found[job] = on_processes(int(count), globals()[job], wait)
     print(json.dumps(found))

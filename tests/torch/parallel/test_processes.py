@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from posedu.book.timing.many_devices import ALONE, HEADS, D
+from posedu.book.timing.many_devices import ALONE, D
+from posedu.book.timing.many_devices import HEADS as TIMED_HEADS
 from posedu.catalog import CATALOG
-from posedu.crosscheck.many_devices import BOUND
+from posedu.crosscheck.many_devices import BOUND, HEADS
 from posedu.torch.parallel import FORMS, ORDERS
 
 ROOT = Path(__file__).parents[3]
@@ -25,13 +26,13 @@ def found():
     command = [
         sys.executable,
         PROGRAM,
-        "2",
-        "every_cut",
-        "fully_sharded",
-        "a_rank_ends",
-        "decoding",
-        "generated",
-        *(["torch_s_ring"] if HAS_RING else []),
+        "every_cut:2",
+        "fully_sharded:2",
+        "heads_too:4",
+        "a_rank_ends:2",
+        "decoding:2",
+        "generated:2",
+        *(["torch_s_ring:2"] if HAS_RING else []),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
@@ -42,7 +43,7 @@ def found():
 
 
 def test_every_rank_of_every_cut_equals_one_device(found):
-    assert len(found["every_cut"]) == 8 * 7
+    assert len(found["every_cut"]) == 10 * 7
     for row in found["every_cut"]:
         errors = row["out"], row["inputs"], row["parameters"]
         assert max(errors) <= BOUND, row
@@ -53,6 +54,10 @@ def test_the_committed_table_has_every_encoding_under_every_cut():
     table = json.loads((ROOT / "book/data/many-devices-cpu.json").read_text("utf-8"))
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     cuts = [*product(CATALOG, (2, 4), ORDERS, (False, True), FORMS)]
+    cuts += [
+        (name, ranks, HEADS[0], hidden, HEADS[1])
+        for name, ranks, hidden in product(CATALOG, (2, 4), (False, True))
+    ]
     keys = "name", "ranks", "order", "hidden", "form"
     assert [tuple(row[key] for key in keys) for row in rows] == sorted(
         cuts, key=lambda cut: ((2, 4).index(cut[1]), [*CATALOG].index(cut[0]))
@@ -60,16 +65,16 @@ def test_the_committed_table_has_every_encoding_under_every_cut():
     for row in rows:
         assert max(row["out"], row["inputs"], row["parameters"]) <= BOUND, row
         assert row["configurations"] == len(CATALOG[row["name"]].variants)
-        assert row["refused"] == 0 or row["form"] == "ring"
+        assert row["refused"] == 0 or row["form"] in ("ring", HEADS[1])
 
 
 def test_the_committed_times_have_the_bytes_of_the_formulas():
     table = json.loads((ROOT / "book/data/many-devices-times-cpu.json").read_text())
     for row in table["rows"]:
         n, tokens, b = row["processes"], row["tokens"], 4
-        keys = tokens // n * HEADS * D * b
+        keys = tokens // n * TIMED_HEADS * D * b
         sent = {
-            "decode": (n - 1) * (HEADS * (D + 1) * b + 256),
+            "decode": (n - 1) * (TIMED_HEADS * (D + 1) * b + 256),
             "all-gather": (n - 1) * (4 * keys + 8 * tokens // n + 512),
             "ring": (n - 1) * (2 * keys + 8 * tokens // n + 512) + 4 * n * keys,
             ALONE: 0,
@@ -82,8 +87,9 @@ def test_the_committed_times_have_the_bytes_of_the_formulas():
     }
 
 
-def test_fully_sharded_parameters_train_as_on_one_device(found):
-    losses = dict(found["fully_sharded"])
+@pytest.mark.parametrize("job", ("fully_sharded", "heads_too"))
+def test_sharded_parameters_train_as_on_one_device(found, job):
+    losses = dict(found[job])
     alone = losses.pop("alone")
     assert alone[-1] < alone[0] - 0.05
     for cut, of_cut in losses.items():
