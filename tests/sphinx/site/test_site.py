@@ -1,5 +1,6 @@
 """The built website, read by machine and in a real Chromium."""
 
+import ast
 import copy
 import functools
 import json
@@ -27,6 +28,7 @@ from posedu_sphinx.ledger import statements
 from posedu_sphinx.navigation import contents, downloads, reading_time
 from posedu_sphinx.reference import catalog
 from posedu_sphinx.reference.compare import treated
+from posedu_sphinx.site.execute import read
 from posedu_sphinx.site.vendor import AXE_SCRIPT
 from posedu_sphinx.teaching.lessons import lessons
 from posedu_sphinx.teaching.slides import FOLDER
@@ -583,13 +585,40 @@ def test_every_line_of_a_check_leads_to_how_to_read_it(page):
 
 
 @pytest.mark.parametrize("page", OF_CHAPTERS)
-def test_the_notebook_of_a_page_is_light_and_carries_the_page(page):
-    notebook = nbformat.read(HTML / "_sources" / f"{page}.ipynb", as_version=4)
+def test_the_notebook_of_a_page_is_light_and_says_where_its_cells_are(page):
+    path = HTML / "_sources" / f"{page}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    setup, own = notebook.cells[:2]
-    assert 'PACKAGE = ""' in setup.source and len(nbformat.writes(notebook)) <= 150_000
-    assert re.search(r'PAGE = "[^"]{500,}"', own.source)
+    setup, own, last = notebook.cells
+    assert 'PACKAGE = ""' in setup.source and path.stat().st_size <= 80_000
+    assert 'PAGE = ""' in own.source and f"`{Path(page).name}.md`" in last.source
     assert f'{Path(page).name}.ipynb"' in html(f"{page}.html")
+
+
+MARKED = re.compile(r"^(?:`{3,}|:{3,})|\{[\w:-]+\}`|\]\(\.|\\softmax|\\R\b", re.M)
+
+
+def test_a_page_that_is_saved_as_a_notebook_has_its_cells(address, cleared_tab):
+    tab, faults = cleared_tab
+    tab.goto(f"{address}book/index.html")
+    for page in OF_CHAPTERS:
+        url = f"{address}_sources/{page}.ipynb"
+        saved = nbformat.reads(tab.evaluate("u => poseduNotebook(u)", url), 4)
+        nbformat.validate(saved)
+        setup, own, *cells = saved.cells
+        expected = read(ROOT / f"{page}.md").cells
+        kinds = [cell.cell_type for cell in cells]
+        assert kinds == [cell.cell_type for cell in expected], page
+        for cell, source in zip(cells, expected, strict=True):
+            if cell.cell_type == "code":
+                assert cell.source == source.source
+            else:
+                assert not MARKED.search(cell.source), page
+        prose = [c.source for c in expected if c.cell_type == "markdown"]
+        (assigned,) = re.findall(r"^PAGE = (.*)$", own.source, re.M)
+        assert ast.literal_eval(assigned) == "\n\n".join(prose)
+        compile(setup.source, page, "exec")
+    assert faults == []
 
 
 def test_what_is_not_in_the_book_is_not_in_it():

@@ -18,7 +18,6 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from posedu.book.exercises import sheets
-from posedu.book.exercises.records import without_roles
 from posedu_sphinx import ROOT
 from posedu_sphinx.exercises import carried, exercise_list
 from posedu_sphinx.exercises.exercise_list import CHECKED, KERNEL
@@ -91,22 +90,30 @@ if importlib.util.find_spec("posedu") is None:
 
 PAGE = """\
 # The checks read their equations from the text of this page:
-# it is included too.
+# it is included too, as are the measurements that it reads.
+import base64
+import io
+import lzma
 import os
+import sys
+import zipfile
+from pathlib import Path
 
-PAGE = "{page}"
+PAGE = ""
+DATA = "{data}"
+
 sys.path[:] = map(os.path.abspath, sys.path)
-unpack(PAGE, "posedu-page")
-os.chdir("posedu-page/{folder}")"""
-DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{[\w:-]+\} *(.*)\n(?::[\w-]+:.*\n)*", re.M)
-FENCE = re.compile(r"^(?:`{3,}|:{3,})$\n?", re.M)
-MACROS = {  # of _config.yml, which Jupyter doesn't know
-    "R": r"\mathbb{R}",
-    "PE": r"\mathrm{PE}",
-    "softmax": r"\operatorname{softmax}",
-    "diag": r"\operatorname{diag}",
-}
-MACRO = re.compile(rf"\\({'|'.join(MACROS)})(?![A-Za-z])")
+page = Path("posedu-page/{name}")
+page.parent.mkdir(parents=True, exist_ok=True)
+page.write_text(PAGE, "utf-8")
+if DATA:
+    data = lzma.decompress(base64.b85decode(DATA))
+    zipfile.ZipFile(io.BytesIO(data)).extractall("posedu-page")
+os.chdir(page.parent)"""
+WITHOUT_CELLS = """\
+The page's cells are missing in this copy.
+The website puts them in when its link is clicked in a browser with scripts.
+`{name}` has them, too: Jupyter opens it as a notebook where Jupytext is installed."""
 DATA = re.compile(r"\.\./(?:data|\.\./tests/oracles)/[\w-]+\.(?:json|toml)")
 
 
@@ -161,14 +168,15 @@ def execute(path):
     nbformat.write(notebook, path)
 
 
-def self_contained(notebook, page, package=None):
+def self_contained(notebook, page, package=None, code=None):
     """Return a copy of the notebook of a page that needs no other file.
 
     If the repository has an address, the set-up cell installs posedu from it; else it
     carries posedu, or the text ``package`` in its place: with "" the cell reads the
     file :data:`posedu_sphinx.exercises.carried.NAME` beside the notebook. Links lead
     to the published pages if there is an address; else they are replaced by their
-    text. ``page`` is the page's name.
+    text. ``page`` is the page's name, ``code`` the code that decides which parts of
+    posedu go with it, by default that of the notebook.
     """
     notebook = nbformat.from_dict(notebook)
     site, name = published(address()), page.rpartition("/")[2]
@@ -178,7 +186,7 @@ def self_contained(notebook, page, package=None):
     if not address():
         own = CARRIED.format(
             package=carried.package(address()) if package is None else package,
-            own=_own_parts(name, _code(notebook.cells)),
+            own=_own_parts(name, _code(notebook.cells) if code is None else code),
             folder=f"posedu-carried/{name}",
             name=carried.NAME,
         )
@@ -203,33 +211,30 @@ def _code(cells):
     return "\n".join(cell.source for cell in own if cell.cell_type == "code")
 
 
-def from_page(path, cells, package=None):
-    """Return a chapter's page as a notebook that carries posedu and the page's source.
+def of_page(path, cells):
+    """Return the notebook of a chapter's page before its cells are in it.
 
-    ``path`` is the page's file, ``cells`` are its cells; ``package`` is as in
-    :func:`self_contained`. Both posedu and the page (without its code, and with the
-    data files that it reads) are in the notebook's first two cells, as text.
-    Directives become their titles and contents, since Jupyter does not know them.
+    ``path`` is the page's file, ``cells`` are its cells. The notebook sets up posedu
+    and has the data files that the cells read. ``book/_static/download.js`` adds the
+    package and the page's text and cells when a reader downloads it, and then leaves
+    out the last cell, which says that they are missing.
     """
     name = path.relative_to(ROOT)
-    prose = (cell.source for cell in cells if cell.cell_type == "markdown")
-    files = {str(name): "\n\n".join(prose)}
+    files = {}
     for data in _data(cells):
         file = Path(os.path.normpath(path.parent / data))
         files[str(file.relative_to(ROOT))] = file.read_bytes()
-    page = carried.packed(files)
-    own = new_code_cell(PAGE.format(page=page, folder=name.parent.as_posix()))
+    data = carried.packed(files) if files else ""
+    own = new_code_cell(PAGE.format(data=data, name=name.as_posix()))
     own.metadata.tags = ["hide-input"]
-    notebook = nbformat.v4.new_notebook(metadata=KERNEL)
-    notebook.cells = [setup_cell(address()), own]
-    for cell in cells:
-        if cell.cell_type == "markdown":
-            notebook.cells.append(new_markdown_cell(plain(cell.source)))
-        else:
-            notebook.cells.append(new_code_cell(cell.source))
+    cells_of_page = [setup_cell(address()), own]
+    notebook = nbformat.v4.new_notebook(cells=cells_of_page, metadata=KERNEL)
+    notebook = self_contained(notebook, path.stem, "", code=_code(cells))
+    notebook.cells.append(new_markdown_cell(WITHOUT_CELLS.format(name=path.name)))
     for number, cell in enumerate(notebook.cells):
         cell.id = f"{path.stem}-{number}"
-    return self_contained(notebook, name.with_suffix("").as_posix(), package)
+    notebook.metadata["posedu"] = {"page": name.as_posix()}
+    return notebook
 
 
 def _data(cells):
@@ -239,13 +244,6 @@ def _data(cells):
     no cell reads a file.
     """
     return dict.fromkeys(DATA.findall(_code(cells)))
-
-
-def plain(markdown):
-    """Return Markdown with directives and roles replaced by their text."""
-    text = MACRO.sub(lambda m: MACROS[m[1]], markdown)
-    text = DIRECTIVE.sub(lambda m: f"**{m[2]}**\n" if m[2] else "\n", text)
-    return without_roles(FENCE.sub("", text))
 
 
 def address():

@@ -7,7 +7,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from posedu_sphinx.exercises import carried
-from posedu_sphinx.exercises.notebooks import address, from_page, self_contained
+from posedu_sphinx.exercises.notebooks import address, of_page, self_contained
 from posedu_sphinx.markup import external
 from posedu_sphinx.navigation.contents import is_of_a_chapter
 from posedu_sphinx.site.execute import pages, read
@@ -75,8 +75,9 @@ def write_notebooks(app, exception):
 
     The notebooks are the labs (to experiment in), the exercises, and the pages of
     chapters. ``download.js`` puts the package into a notebook that a reader downloads;
-    without the script the notebook finds it as a file beside itself. Nothing is
-    written after a failed build (``exception``).
+    without the script the notebook finds it as a file beside itself. Of a chapter's
+    page the script reads the Markdown, too, and makes its cells. Nothing is written
+    after a failed build (``exception``).
     """
     if exception is not None or app.builder.format != "html":
         return
@@ -87,7 +88,7 @@ def write_notebooks(app, exception):
         nbformat.write(self_contained(notebook, page, package=""), path)
     for name, path in pages(Path(app.srcdir)):
         if is_of_a_chapter(name):
-            notebook = from_page(path, read(path).cells, package="")
+            notebook = of_page(path, read(path).cells)
             nbformat.write(notebook, sources / f"{name}.ipynb")
     if not address():
         (sources / carried.NAME).write_text(carried.package(""), encoding="utf-8")
