@@ -9,7 +9,7 @@
   };
   const MACRO = new RegExp(String.raw`\\(${Object.keys(MACROS).join("|")})(?![A-Za-z])`, "g");
   const DIRECTIVE = /^(?:`{3,}|:{3,})\{[\w:-]+\} *(.*)\n(?::[\w-]+:.*\n)*/gm;
-  const FENCE = /^(?:`{3,}|:{3,})$\n?/gm;
+  const BLOCK_OR_FENCE = /^(`{3,})\w+\n[\s\S]*?^\1$|^(?:`{3,}|:{3,})$\n?/gm;
   const ROLE = /\{([\w:-]+)\}`([^`<]*?)(?: *<[^`]*>)?`/g;
   const LINK = /\[([^\]]*)\]\((\.\.?\/[^)#]*)\.(?:md|ipynb)(#[^)]*)?\)/g;
   const CODE = /^```\{code-cell\}.*\n((?::[\w-]+:.*\n)*)([\s\S]*?)^```$/gm;
@@ -27,7 +27,7 @@
     return markdown
       .replace(MACRO, (_, name) => MACROS[name])
       .replace(DIRECTIVE, (_, title) => title ? `**${title}**\n` : "\n")
-      .replace(FENCE, "")
+      .replace(BLOCK_OR_FENCE, (found, ofCode) => ofCode ? found : "")
       .replace(ROLE, (_, role, words) => role === "in-code" ? `$${words}$` : words)
       .replace(LINK, (_, words, path, part) =>
         `[${words}](${new URL(path, url)}.html${part || ""})`);

@@ -595,7 +595,7 @@ def test_the_notebook_of_a_page_is_light_and_says_where_its_cells_are(page):
     assert f'{Path(page).name}.ipynb"' in html(f"{page}.html")
 
 
-MARKED = re.compile(r"^(?:`{3,}|:{3,})|\{[\w:-]+\}`|\]\(\.|\\softmax|\\R\b", re.M)
+MARKED = re.compile(r"^(`{3,}\{|:{3,})|\{[\w:-]+\}`|\]\(\.|\\softmax|\\R\b", re.M)
 
 
 def test_a_page_that_is_saved_as_a_notebook_has_its_cells(address, cleared_tab):
@@ -614,6 +614,7 @@ def test_a_page_that_is_saved_as_a_notebook_has_its_cells(address, cleared_tab):
                 assert cell.source == source.source
             else:
                 assert not MARKED.search(cell.source), page
+                assert len(re.findall("^```", cell.source, re.M)) % 2 == 0, page
         prose = [c.source for c in expected if c.cell_type == "markdown"]
         (assigned,) = re.findall(r"^PAGE = (.*)$", own.source, re.M)
         assert ast.literal_eval(assigned) == "\n\n".join(prose)
