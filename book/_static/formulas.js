@@ -9,7 +9,9 @@
     fetched = fetched || new Promise(function (done) {
       const script = document.createElement("script");
       window.MathJax = {...settings, typesetPromise: waiting};
-      script.onload = function () { MathJax.startup.promise.then(done); };
+      script.onload = function () {
+        poseduMathJax.then(function () { return MathJax.startup.promise; }).then(done);
+      };
       script.src = address;
       document.head.append(script);
     });

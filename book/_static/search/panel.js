@@ -22,7 +22,7 @@ const poseduSearch = (() => {
   async function readTexts(script) {
     for (let number = 0; number < poseduSearchTitles.shards; number++) {
       await script(`search/texts-${number}.js`);
-      const texts = self.poseduSearchTexts.pop();
+      const texts = JSON.parse(await self.poseduSearchTexts.pop());
       for (let at = 0; at < texts.length; at += AT_ONCE) {
         ranking.addTexts(texts.slice(at, at + AT_ONCE));
         await new Promise(resolve => setTimeout(resolve));

@@ -1,12 +1,16 @@
 """Smaller pages: what is left out of figures, of indentation and of previews."""
 
+import base64
+import io
 import json
 import re
 
 import pytest
+from fontTools.ttLib import TTFont
+from PIL import Image
 
 from posedu_sphinx.build import HTML
-from posedu_sphinx.site import compact
+from posedu_sphinx.site import compact, figure_text
 
 FIGURE = """<svg role="img" viewBox="0 0 9 9">
  <g id="figure_1">
@@ -43,16 +47,16 @@ def test_a_figure_keeps_hundredths_and_the_names_that_are_used():
 
 
 def test_a_letter_and_a_style_are_defined_once_on_a_page():
-    page = compact.compact_page(f"{FIGURE}<p>and</p>{FIGURE}")
+    page = compact.compact_page(f"{FIGURE}<p>and</p>{FIGURE}", set())
     first = SMALL.format(LETTER, "_0", STYLE, "_1")
     second = SMALL.format("", "_0", "", "_1")
     assert page == f"{first}<p>and</p>{second}"
-    assert compact.compact_page(page) == page
+    assert compact.compact_page(page, set()) == page
 
 
 def test_a_letter_of_another_outline_is_defined_anew():
     other = FIGURE.replace("2034", "2035")
-    page = compact.compact_page(FIGURE + other)
+    page = compact.compact_page(FIGURE + other, set())
     anew = LETTER.replace("2034", "2035").replace("_0", "_2")
     first = SMALL.format(LETTER, "_0", STYLE, "_1")
     assert page == first + SMALL.format(anew, "_2", "", "_1")
@@ -69,16 +73,87 @@ def test_a_letter_of_another_outline_is_defined_anew():
         ("<svg><g id='x'>\n  </g></svg>", "<svg><g id='x'>\n</g></svg>"),
         (
             '<pre><span class="s">a</span>\n\n <span class="s">b</span></pre>',
-            '<pre><span class="s">a\n\n b</span></pre>',
+            "<pre><i class=s>a\n\n b</i></pre>",
         ),
         (
             '<pre><span class="s">a</span>\n<span class="k">b</span></pre>',
-            '<pre><span class="s">a</span>\n<span class="k">b</span></pre>',
+            "<pre><i class=s>a</i>\n<i class=k>b</i></pre>",
         ),
+        (
+            '<pre><span class="s">a<b>b</b></span></pre>',
+            '<pre><span class="s">a<b>b</b></span></pre>',
+        ),
+        ('<a class="reference internal" href="#a">', '<a href="#a">'),
+        (
+            '<li class="has-children"><a class="reference internal" href="#a">',
+            '<li class="has-children"><a class="reference internal" href="#a">',
+        ),
+        ('<a class="reference internal nav-link" href>', '<a class="nav-link" href>'),
+        ('<div id="jb-print-docs-body">1</div><div id="searchbox">', '<div id="searchbox">'),
     ],
 )
 def test_indentation_is_left_out_where_it_is_not_shown(page, left):
-    assert compact.compact_page(page) == left
+    assert compact.compact_page(page, set()) == left
+
+
+WORDS = """<svg role="img"><g id="figure_1"><g id="text_1">
+   <!-- a &lt; b -->
+   <g style="fill: red" transform="translate(1.5 2) {turn}scale(0.115 -0.115)">
+    <defs><path id="DejaVuSans-13" d="M 2 4 z"/></defs>
+    <use xlink:href="#DejaVuSans-13"/>
+   </g></g>{more}</g></svg>"""
+
+
+@pytest.mark.parametrize(
+    ("turn", "place"),
+    [
+        ("", 'x="1.5" y="2"'),
+        ("rotate(-90) ", 'transform="translate(1.5 2) rotate(-90)"'),
+    ],
+)
+def test_the_words_of_a_figure_are_text(turn, place):
+    figure = WORDS.replace("&lt;", "<").format(turn=turn, more="")
+    characters = set()
+    small = compact.compact_page(figure, characters)
+    assert f'<text {place} class="_0">a &lt; b</text>' in small
+    assert f"font:11.5px {figure_text.FAMILY}" in small
+    assert "<path" not in small and characters == {*"a <b"}
+
+
+def test_a_formula_stays_drawn_and_has_the_letters_it_shares_with_words():
+    formula = (
+        "<!-- $10^0$ --><g transform='scale(1 -1)'>"
+        '<use xlink:href="#DejaVuSans-13"/></g>'
+    )
+    small = compact.compact_page(WORDS.format(turn="", more=formula), set())
+    assert '<defs><path id="_' in small and '<use href="#_' in small
+
+
+def test_the_font_has_the_letters_of_figures_and_its_license(tmp_path):
+    figure_text.write_font(tmp_path, {*"aβ"})
+    path = tmp_path / figure_text.SERVED
+    assert {*TTFont(path).getBestCmap()} == {ord("a"), ord("β")}
+    assert "Bitstream Vera" in (path.parent / "LICENSE").read_text()
+
+
+def test_a_picture_of_few_colors_has_a_palette():
+    def embedded(picture):
+        buffer = io.BytesIO()
+        picture.save(buffer, "PNG")
+        data = base64.b64encode(buffer.getvalue()).decode()
+        return f'<image href="data:image/png;base64,{data}"/>'
+
+    picture = Image.new("RGBA", (40, 40), (1, 2, 3, 255))
+    for place in range(1600):
+        shade = place * place % 251 // 16
+        picture.putpixel((place % 40, place // 40), (shade, 7, 9, 255))
+    picture.putpixel((3, 4), (9, 9, 9, 0))
+    page = embedded(picture)
+    small = compact.compact_page(page, set())
+    assert len(small) < len(page)
+    data = base64.b64decode(compact.PICTURE.search(small)[0])
+    shown = Image.open(io.BytesIO(data)).convert("RGBA")
+    assert shown.tobytes() == picture.tobytes()
 
 
 def test_a_clip_path_has_a_short_name():
@@ -94,7 +169,7 @@ def test_a_signature_keeps_the_elements_that_have_a_style():
     default = '<span class="o">=</span><span class="default_value">1</span>'
     signature = f'<dt class="sig sig-object py">{name}{{}}{default}</dt>'
     value = f'<span class="n">x{colon}<span class="w"> </span></span>'
-    page = compact.compact_page(signature.format(value) + colon)
+    page = compact.compact_page(signature.format(value) + colon, set())
     assert page == signature.format("x: ") + colon
 
 

@@ -85,13 +85,16 @@ def write_notebooks(app, exception):
     for path in (sources / "notebooks").rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         page = path.relative_to(sources).with_suffix("").as_posix()
-        nbformat.write(self_contained(notebook, page, package=""), path)
+        _write(self_contained(notebook, page, package=""), path)
     for name, path in pages(Path(app.srcdir)):
         if is_of_a_chapter(name):
-            notebook = of_page(path, read(path).cells)
-            nbformat.write(notebook, sources / f"{name}.ipynb")
+            _write(of_page(path, read(path).cells), sources / f"{name}.ipynb")
     if not address():
         (sources / carried.NAME).write_text(carried.package(""), encoding="utf-8")
+
+
+def _write(notebook, path):
+    nbformat.write(notebook, path, indent=None, separators=(",", ":"))
 
 
 def setup(app):

@@ -19,6 +19,7 @@ from posedu_sphinx import ROOT
 from posedu_sphinx.navigation import contents
 from posedu_sphinx.search import aliases
 from posedu_sphinx.search.entries import entries
+from posedu_sphinx.site.packed_scripts import packed
 
 FOLDER = "_static/search"
 GLOSSARY = "book/reference/glossary"
@@ -202,17 +203,17 @@ def write(folder, root=ROOT):
         add_aliases(sections, {p: _article(folder, p) for p in (GLOSSARY, SYMPTOMS)})
     texts = shards(found)
     content = {"pages": titles(found), "shards": len(texts)}
-    _write_script(folder, "titles.js", "poseduSearchTitles = ", content, "")
+    place = Path(folder, FOLDER)
+    place.mkdir(parents=True, exist_ok=True)
+    script = f"poseduSearchTitles = {_json(content)};\n"
+    (place / "titles.js").write_text(script, encoding="utf-8")
     for number, shard in enumerate(texts):
-        opening = "(self.poseduSearchTexts ??= []).push("
-        _write_script(folder, f"texts-{number}.js", opening, shard, ")")
+        script = f"(self.poseduSearchTexts ??= []).push({packed(_json(shard))});\n"
+        (place / f"texts-{number}.js").write_text(script, encoding="utf-8")
 
 
-def _write_script(folder, name, opening, content, closing):
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    path = Path(folder, FOLDER, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{opening}{text}{closing};\n", encoding="utf-8")
+def _json(content):
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def finish(app, exception):

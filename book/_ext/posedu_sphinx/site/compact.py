@@ -8,11 +8,18 @@ be scrolled or clicked, so it needs no links and no closed hints, and sphinx-tip
 one for each heading, whose link shows none.
 """
 
+import base64
 import functools
 import html
+import io
 import json
 import re
 from pathlib import Path
+
+from PIL import Image
+
+from posedu_sphinx.site.figure_text import as_text, write_font
+from posedu_sphinx.site.packed_scripts import packed
 
 FIGURE = re.compile(
     r'<svg\b(?:(?!</svg>).)*?id="(?:[\w-]+-)?figure_1".*?</svg>', re.DOTALL
@@ -31,7 +38,6 @@ UNSTYLED_SPAN = re.compile(
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 COORDINATES = re.compile(r' (?:d|x|y|width|height)="[^"]*"|translate\([^)]*\)')
 LINE_END = re.compile(r"(<(pre|textarea|script|style)\b.*?</\2>)|\s*\n\s*", re.DOTALL)
-SIDEBAR = re.compile(r'<nav class="bd-links.*?</nav>', re.DOTALL)
 PREVIEWS = re.compile(r"(?<=selector_to_html = )\{.*?\}(?=\n)", re.DOTALL)
 # A word that no line can be broken in, so that keeping it together needs no element.
 WORD = re.compile(r"""<span class="pre">([\w.,()\[\]=':]+)</span>""")
@@ -44,17 +50,41 @@ UNUSABLE = re.compile(
 ARTICLE = re.compile(r"<article\b.*</article>", re.DOTALL)
 LINK = re.compile(r'<a\b[^>]* href="([^"]*)"[^>]*>')
 WITHOUT_PREVIEW = re.compile(r'class="[^"]*\b(?:headerlink|sd-stretched-link)\b')
+UNREAD = (  # classes of the most frequent elements that nothing reads
+    re.compile(r'(?<=<a class=")reference internal (?=nav-link")'),
+    re.compile(r'(?<!has-children"><a)(?<=<a) class="reference internal"(?= href)'),
+    re.compile(r'(?<=class="math notranslate) nohighlight(?=")'),
+    re.compile(r'(?<=class=")docutils (?=literal notranslate")'),
+)
+TOKEN = re.compile(r'<span class="(\w+)">([^<]*)</span>')
+CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+# Jupyter Book's second table of contents, for a way of printing that the book has not.
+FOR_PRINT = re.compile(
+    r'<div id="jb-print-docs-body".*?(?=<div id="searchbox">)', re.DOTALL
+)
+PICTURE = re.compile(r"(?<=data:image/png;base64,)[\w+/=\s]+")
 PREVIEWS_OF_PAGE = re.compile(r'src="([^"]*_static/tippy/[^"]*\.js)"')
 
 
-def compact_page(page):
-    """Return a page's HTML with compact figures and without indentation."""
+def compact_page(page, characters):
+    """Return a page's HTML with compact figures and without indentation.
+
+    ``characters`` is a set that gets the characters of the figures' words.
+    """
     known = {}
-    page = FIGURE.sub(lambda found: compact_figure(found[0], known), page)
+
+    def figure(found):
+        return compact_figure(as_text(found[0], characters), known)
+
+    page = FIGURE.sub(figure, page)
     page = SIGNATURE.sub(lambda m: _without(m[0], SPAN, UNSTYLED_SPAN), page)
-    page = SIDEBAR.sub(lambda m: m[0].replace("reference internal", "reference"), page)
     page = WORD.sub(r"\1", page)
     page = LINES.sub(_one_element, page)
+    page = FOR_PRINT.sub("", page)
+    page = PICTURE.sub(_smaller_picture, page)
+    for names in UNREAD:
+        page = names.sub("", page)
+    page = CODE.sub(lambda found: TOKEN.sub(r"<i class=\1>\2</i>", found[0]), page)
     return LINE_END.sub(lambda found: found[1] or "\n", page)
 
 
@@ -119,6 +149,18 @@ def _with_classes(svg, known):
     return svg.replace(">", f">{sheet}", 1)
 
 
+def _smaller_picture(found):
+    """Return a PNG file in base64 with a palette, if its colors fit into one."""
+    with Image.open(io.BytesIO(base64.b64decode(found[0]))) as picture:
+        picture = picture.convert("RGBA")
+        if picture.getcolors(256) is None:
+            return found[0]
+        buffer = io.BytesIO()
+        picture.quantize(256).save(buffer, "PNG", optimize=True)
+    small = base64.b64encode(buffer.getvalue()).decode()
+    return min(found[0], small, key=len)
+
+
 def _one_element(found):
     """Return lines of code of one color in one element instead of one for each."""
     start = f'<span class="{found[1]}">'
@@ -154,7 +196,12 @@ def compact_previews(script, page):
         if selector in linked
     }
     text = json.dumps(previews, ensure_ascii=False, separators=(",", ":"))
-    return script[: found.start()] + text + script[found.end() :]
+    # sphinx-tippy's code waits for the page, which a script that unpacks does not meet.
+    code = script[found.end() :].replace("window.onload = function ()", "", 1)
+    return (
+        f"{packed(text)}.then(function (text) {{\n"
+        f"selector_to_html = JSON.parse(text)\n{code}}});\n"
+    )
 
 
 def _previewed(page):
@@ -174,12 +221,14 @@ def finish(app, exception):
     """
     if exception is not None or app.builder.format != "html":
         return
-    site = Path(app.outdir)
+    site, characters = Path(app.outdir), set()
+    change = functools.partial(compact_page, characters=characters)
     for path in site.rglob("*.html"):
-        page = _rewrite(path, compact_page)
+        page = _rewrite(path, change)
         if found := PREVIEWS_OF_PAGE.search(page):
             script = path.parent / found[1]
             _rewrite(script, functools.partial(compact_previews, page=page))
+    write_font(site, characters)
 
 
 def _rewrite(path, change):

@@ -16,6 +16,8 @@ from sphinx.util.docutils import SphinxDirective
 from posedu_sphinx import ROOT
 from posedu_sphinx.markup import external
 from posedu_sphinx.site import one_stylesheet
+from posedu_sphinx.site.figure_text import SERVED
+from posedu_sphinx.site.packed_scripts import unpacked
 
 UNUSED = (  # files of the themes that no page loads
     *("_static/vendor/fontawesome", "_static/locales", "_static/**/*.map"),
@@ -27,7 +29,7 @@ ONLINE_ONLY = (
     *(ARCHIVE, ".*", "sitemap.xml"),
     *("_images/preview-*.png", "_images/figure-*.png"),
 )
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 26}]
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 26, "lc": 4, "pb": 0}]
 SCRIPTS = {".js", ".css", ".woff", ".woff2", ".ttf"}
 OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
 
@@ -50,6 +52,7 @@ class Work:
 SPHINX = (
     *("basic.css", "doctools.js", "documentation_options.js", "sphinx_highlight.js"),
 )
+FONT = (SERVED.removeprefix("_static/"),)
 WORKS = (
     Work("MathJax 3.2.2", "Apache-2.0", ("mathjax/*",), text="mathjax/LICENSE"),
     Work("Popper 2.11.8", "MIT", ("popper/*",), text="popper/LICENSE.md"),
@@ -93,6 +96,7 @@ WORKS = (
     Work("MyST-NB", "BSD-3-Clause", ("mystnb.*.css",), "myst-nb"),
     Work("sphinx-proof", "MIT", ("proof.css",), "sphinx-proof"),
     Work("sphinx-exercise", "MIT", ("exercise.css",), "sphinx-exercise"),
+    Work("DejaVu Sans 2.37", "Bitstream Vera", FONT, text="figures/LICENSE"),
     Work("sphinx-tippy", "MIT", ("tippy/*",), "sphinx-tippy"),
 )
 STATIC = ROOT / "book" / "_static"
@@ -165,8 +169,8 @@ def _license(work, folder):
 def archive(folder):
     """Pack the whole built site, which needs no server, into one file.
 
-    The file is ``posedu-site.tar.xz`` in the site's ``folder``. The
-    notebooks have copies of the library in them, which compress to the size of a few.
+    The file is ``posedu-site.tar.xz`` in the site's ``folder``. Packed scripts are
+    unpacked in it, since texts that occur twice then compress to one.
     Packing unchanged pages again gives an identical file.
     """
     folder = Path(folder)
@@ -181,6 +185,8 @@ def archive(folder):
             content = path.read_bytes()
             if path.suffix == ".html" and b"posedu-archive" in content:
                 content = OWN_LINK.sub("", content.decode()).encode()
+            if path.suffix == ".js":
+                content = unpacked(content.decode()).encode()
             info = tarfile.TarInfo(f"posedu/{name}")
             info.size = len(content)
             archived.addfile(info, io.BytesIO(content))

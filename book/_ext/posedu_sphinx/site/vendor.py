@@ -14,10 +14,12 @@ import tempfile
 from pathlib import Path
 
 from posedu_sphinx import ROOT
+from posedu_sphinx.site.packed_scripts import packed
 
 SERVED = ROOT / "_build" / "vendor" / "_static"
 AXE, AXE_SCRIPT = "axe-core@4.14.1", ROOT / "_build" / "tools" / "axe.min.js"
 MATHJAX = "mathjax@3.2.2"
+MATHJAX_LOADER = Path(__file__).with_name("mathjax.js")
 TEX = ("ams", "newcommand", "configmacros", "noundefined", "boldsymbol")
 MATHJAX_PARTS = (  # in this order; MathJax's own bundle is twice as large
     *("es5/startup.js", "es5/core.js", "es5/input/tex-base.js"),
@@ -27,7 +29,7 @@ MATHJAX_PARTS = (  # in this order; MathJax's own bundle is twice as large
 )
 MATHJAX_FILES = {
     "LICENSE": "LICENSE",
-    MATHJAX_PARTS: "tex-book.js",
+    MATHJAX_PARTS: "tex-packed.js",
     "es5/output/chtml/fonts/woff-v2": "output/chtml/fonts/woff-v2",
 }
 POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
@@ -107,8 +109,8 @@ def serve(package, name, files):
     """Fetch an npm package's files for the site, and save each under its new name.
 
     ``package`` is the package with its version. ``files`` maps paths in the package to
-    paths in the folder ``name`` of the site; several scripts that become one are a
-    tuple. Nothing is fetched if that folder has all files.
+    paths in the folder ``name`` of the site; several scripts that become one, which is
+    packed, are a tuple. Nothing is fetched if that folder has all files.
     """
     site = SERVED / name
     if all((site / new).exists() for new in files.values()):
@@ -121,7 +123,9 @@ def serve(package, name, files):
             (unfinished / new).parent.mkdir(parents=True, exist_ok=True)
             if isinstance(old, tuple):
                 parts = [(source / part).read_text("utf-8") for part in old]
-                (unfinished / new).write_text("\n".join(parts), "utf-8")
+                code = packed("\n".join(parts))
+                text = MATHJAX_LOADER.read_text("utf-8").replace("PACKED", code)
+                (unfinished / new).write_text(text, "utf-8")
             else:
                 copy = shutil.copytree if (source / old).is_dir() else shutil.copy
                 copy(source / old, unfinished / new)
