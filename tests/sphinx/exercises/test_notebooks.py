@@ -1,10 +1,15 @@
 """The notebooks match their sources, and nbval rejects changed outputs."""
 
+import base64
+import io
+import json
+import lzma
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
@@ -13,7 +18,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from posedu_sphinx import ROOT
-from posedu_sphinx.exercises import notebooks
+from posedu_sphinx.exercises import carried, notebooks
 from posedu_sphinx.site import address
 from posedu_sphinx.site.execute import read
 
@@ -215,19 +220,39 @@ def test_no_owner_is_invented_in_the_tree():
 def test_the_notebook_of_a_page_runs_where_nothing_of_the_book_is(tmp_path):
     """The page's checks read the displays of the page's copy in the notebook."""
     page = ROOT / "book" / "gated" / "decay.md"
-    cells = [
-        *(c for c in read(page).cells if c.cell_type == "markdown"),
-        new_code_cell("from posedu.book.display import find"),
-        new_code_cell("assert 'D_{ij}' in find('eq-decay-cope')"),
-        new_code_cell("assert open('../data/sequences-cpu.json').read(1) == '{'"),
-        new_code_cell("assert open('../data/layers.toml').read(1) == '#'"),
-        new_code_cell("assert open('../../tests/oracles/m-rope.json').read(1) == '{'"),
-    ]
-    notebook = notebooks.from_page(page, cells)
+    code = (
+        "from posedu.book.display import find",
+        "assert 'D_{ij}' in find('eq-decay-cope')",
+        "assert open('../data/sequences-cpu.json').read(1) == '{'",
+    )
+    cells = [*read(page).cells, *map(new_code_cell, code)]
+    notebook = notebooks.of_page(page, cells)
+    prose = "\n\n".join(c.source for c in cells if c.cell_type == "markdown")
+    own = notebook.cells[1]
+    own.source = own.source.replace('PAGE = ""', f"PAGE = {json.dumps(prose)}")
+    notebook.cells[2:] = map(new_code_cell, code)
+    (tmp_path / carried.NAME).write_text(carried.package(""))
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=60, resources=resources).execute()
-    carried = tmp_path / "posedu-page" / "book" / "gated" / "decay.md"
-    assert "{code-cell}" not in carried.read_text("utf-8")
+    page = tmp_path / "posedu-page" / "book" / "gated" / "decay.md"
+    assert "{code-cell}" not in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "../data/sequences-cpu.json",
+        "../data/layers.toml",
+        "../../tests/oracles/m-rope.json",
+    ],
+)
+def test_the_notebook_of_a_page_has_the_files_that_it_reads(data, tmp_path):
+    page = ROOT / "book" / "gated" / "decay.md"
+    own = notebooks.of_page(page, [new_code_cell(f"open('{data}')")]).cells[1]
+    packed = re.search('DATA = "(.*)"', own.source)[1]
+    archive = zipfile.ZipFile(io.BytesIO(lzma.decompress(base64.b85decode(packed))))
+    (name,) = archive.namelist()
+    assert archive.read(name) == (page.parent / data).read_bytes()
 
 
 def test_every_file_of_measurements_that_a_page_names_is_carried():
@@ -235,10 +260,3 @@ def test_every_file_of_measurements_that_a_page_names_is_carried():
     pages = list((ROOT / "book").rglob("*.md"))
     found = {n for page in pages for n in named.findall(page.read_text("utf-8"))}
     assert found and all(notebooks.DATA.fullmatch(name) for name in found), found
-
-
-def test_plain_markdown_has_neither_directives_nor_roles_nor_macros():
-    text = (
-        "````{prf:theorem} A name\n:label: thm-x\n\n$\\softmax$ of {term}`a <b>`\n````"
-    )
-    assert notebooks.plain(text) == ("**A name**\n\n$\\operatorname{softmax}$ of a\n")

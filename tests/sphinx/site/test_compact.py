@@ -11,6 +11,9 @@ from PIL import Image
 
 from posedu_sphinx.build import HTML
 from posedu_sphinx.site import compact, figure_text
+from posedu_sphinx.site.packed_scripts import packed, unpacked
+
+LARGEST = 48_000_000  # bytes of the whole site, without its files for paper
 
 FIGURE = """<svg role="img" viewBox="0 0 9 9">
  <g id="figure_1">
@@ -145,7 +148,7 @@ def test_a_picture_of_few_colors_has_a_palette():
 
     picture = Image.new("RGBA", (40, 40), (1, 2, 3, 255))
     for place in range(1600):
-        shade = place * place % 251 // 16
+        shade = place % 40 * (place // 40) % 7
         picture.putpixel((place % 40, place // 40), (shade, 7, 9, 255))
     picture.putpixel((3, 4), (9, 9, 9, 0))
     page = embedded(picture)
@@ -175,11 +178,12 @@ def test_a_signature_keeps_the_elements_that_have_a_style():
 
 def previews(shown, page):
     """Previews that stay on a page; argument and result map selectors to HTML."""
-    script = "selector_to_html = {}\nskip_classes = []"
-    small = compact.compact_previews(script.format(json.dumps(shown)), page)
-    start, end = script.format("|").split("|")
-    assert small.startswith(start) and small.endswith(end)
-    return json.loads(small.removeprefix(start).removesuffix(end))
+    script = f"selector_to_html = {json.dumps(shown)}\nskip_classes = []"
+    plain = unpacked(compact.compact_previews(script, page))
+    start, end = plain.split(".then(function (text) {")
+    code = "selector_to_html = JSON.parse(text) skip_classes = []});"
+    assert end.split() == code.split()
+    return json.loads(json.loads(start.removeprefix("Promise.resolve(")[:-1]))
 
 
 def test_a_preview_has_no_closed_hints_and_no_links():
@@ -200,6 +204,23 @@ def test_a_preview_that_no_link_of_the_page_shows_is_left_out():
     names = ("menu", "#h", "card", "#t", "x?a&b")
     left = previews({f'a[href="{name}"]': "p" for name in names}, page)
     assert left == {f'a[href="{name}"]': "p" for name in ("#t", "x?a&b")}
+
+
+def test_a_packed_text_is_small_and_unpacked_by_a_browser(browser):
+    text = 'a "β" \\ </script>\n' * 1000
+    small = packed(text)
+    assert len(small) < 1000
+    tab = browser.new_page()
+    assert tab.evaluate(small) == tab.evaluate(unpacked(small)) == text
+    tab.close()
+
+
+@pytest.mark.site
+@pytest.mark.skipif(not HTML.exists(), reason="no built site: run `make book`")
+def test_the_site_is_light():
+    size = sum(path.stat().st_size for path in HTML.rglob("*") if path.is_file())
+    of_pdf = sum(path.stat().st_size for path in HTML.glob("pdf/*"))
+    assert size - of_pdf <= LARGEST
 
 
 @pytest.mark.site

@@ -16,6 +16,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from posedu_sphinx.site.figure_text import as_text, write_font
@@ -152,11 +153,14 @@ def _with_classes(svg, known):
 def _smaller_picture(found):
     """Return a PNG file in base64 with a palette, if its colors fit into one."""
     with Image.open(io.BytesIO(base64.b64decode(found[0]))) as picture:
-        picture = picture.convert("RGBA")
-        if picture.getcolors(256) is None:
-            return found[0]
-        buffer = io.BytesIO()
-        picture.quantize(256).save(buffer, "PNG", optimize=True)
+        pixels = np.asarray(picture.convert("RGBA"))
+    colors, numbers = np.unique(pixels.reshape(-1, 4), axis=0, return_inverse=True)
+    if len(colors) > 256:
+        return found[0]
+    of_palette = Image.fromarray(numbers.reshape(pixels.shape[:2]).astype(np.uint8), "P")
+    of_palette.putpalette(colors.tobytes(), "RGBA")
+    buffer = io.BytesIO()
+    of_palette.save(buffer, "PNG", optimize=True)
     small = base64.b64encode(buffer.getvalue()).decode()
     return min(found[0], small, key=len)
 

@@ -14,7 +14,7 @@
     pageReady() {
       const first = [...document.querySelectorAll(".math")].filter(comesFirst);
       return MathJax.typesetPromise(first.slice(0, FIRST))
-        .then(() => new Promise((done) => setTimeout(done)))  // they are painted
+        .then(() => new Promise((done) => setTimeout(done, 50)))  // they are painted
         .then(() => MathJax.startup.defaultPageReady());
     },
   };
