@@ -92,7 +92,10 @@ def test_a_letter_of_another_outline_is_defined_anew():
             '<li class="has-children"><a class="reference internal" href="#a">',
         ),
         ('<a class="reference internal nav-link" href>', '<a class="nav-link" href>'),
-        ('<div id="jb-print-docs-body">1</div><div id="searchbox">', '<div id="searchbox">'),
+        (
+            '<div id="jb-print-docs-body">1</div><div id="searchbox">',
+            '<div id="searchbox">',
+        ),
     ],
 )
 def test_indentation_is_left_out_where_it_is_not_shown(page, left):

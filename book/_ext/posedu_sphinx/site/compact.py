@@ -157,7 +157,9 @@ def _smaller_picture(found):
     colors, numbers = np.unique(pixels.reshape(-1, 4), axis=0, return_inverse=True)
     if len(colors) > 256:
         return found[0]
-    of_palette = Image.fromarray(numbers.reshape(pixels.shape[:2]).astype(np.uint8), "P")
+    of_palette = Image.fromarray(
+        numbers.reshape(pixels.shape[:2]).astype(np.uint8), "P"
+    )
     of_palette.putpalette(colors.tobytes(), "RGBA")
     buffer = io.BytesIO()
     of_palette.save(buffer, "PNG", optimize=True)
