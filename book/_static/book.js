@@ -63,8 +63,9 @@
 
   document.addEventListener("DOMContentLoaded", repairTheme);
   window.addEventListener("load", function () {
-    const mathjax = window.MathJax && window.MathJax.startup;
-    Promise.resolve(mathjax && mathjax.promise).then(watch);
+    Promise.resolve(window.poseduMathJax).then(function () {
+      return window.MathJax && window.MathJax.startup && window.MathJax.startup.promise;
+    }).then(watch);
   });
 
   // Print in the light theme, because paper is white.

@@ -83,6 +83,7 @@
   async function start() {
     setTheme();
     dark.addEventListener("change", setTheme);
+    await window.poseduMathJax;  // it is unpacked
     await (window.MathJax.startup && window.MathJax.startup.promise);
     const deck = window.Reveal;
     await deck.initialize({

@@ -19,6 +19,4 @@
     },
   };
   window.poseduMathJax = PACKED.then(window.eval);
-  // Who waits for formulas before MathJax is unpacked waits for both.
-  settings.startup.promise = window.poseduMathJax.then(() => MathJax.startup.promise);
 })();

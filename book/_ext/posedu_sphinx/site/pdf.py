@@ -38,6 +38,7 @@ NUMBERS = {**SHEET, "display_header_footer": True, "footer_template": NUMBER}
 NUMBERS["header_template"] = "<span></span>"  # else the date and the address
 FIT = NameObject("/Fit")
 READY = """async () => {
+  await window.poseduMathJax;  // it is unpacked
   await (window.MathJax && MathJax.startup.promise);
   await document.fonts.ready;
 }"""
