@@ -3,6 +3,8 @@
 A layer's output is the sum of those of layers that have its heads between them.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
