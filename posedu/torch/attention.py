@@ -290,6 +290,9 @@ class HeadSharding(Protocol):
     def steps(self, layer: Any, x: Tensor, *arguments: Any) -> tuple[Tensor, Steps]:
         """Return a layer's output, of which this rank computes some heads."""
 
+    def agreed(self, t: Tensor) -> Tensor:
+        """Return the tensor ``t`` of the first rank, on all ranks."""
+
 
 class Attention(nn.Module):
     """Multi-head attention (arXiv 1706.03762 §3.2.2) with a positional encoding.

@@ -230,7 +230,7 @@ class LanguageModel(nn.Module):
                     place = torch.tensor(start, device=new.device)
                     logits = step(new, at, slots, place)
                 new = _next_token(logits[:, -1], temperature, top_k, generator)
-                new = new if cut is None else cut.agreed(new)
+                new = self.transformer.agreed(new)
                 result = torch.cat((result, new), 1)
                 if compiled and step is None:
                     step = torch.compile(self._fixed_step, fullgraph=True)

@@ -318,12 +318,23 @@ class Transformer(nn.Module):
         ``start`` is the number of earlier tokens in the caches.
         """
         cut = current_cut()
-        if cut is None:
-            return self.input.locate(positions, x)
-        if start:  # all ranks have the new tokens
-            return cut.agreed(self.input.locate(positions, x))
+        if cut is None or start:  # all ranks have the new tokens
+            return self.agreed(self.input.locate(positions, x))
         of_text = self.input.locate(cut.whole(positions, 1), cut.whole(x, 1))
-        return cut.own(cut.agreed(of_text), 1)
+        return cut.own(self.agreed(of_text), 1)
+
+    def agreed(self, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """Return what is sampled: ``t``, or that of one rank, if ranks share the model.
+
+        Ranks share a model if its text or its heads are cut over them.
+        """
+        cut = current_cut()
+        t = t if cut is None else cut.agreed(t)
+        for block in self.blocks:
+            heads = cast(Block, block).attention.sharded_heads
+            if heads is not None:
+                return heads.agreed(t)
+        return t
 
     def require_positions(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions | None

@@ -77,6 +77,10 @@ class ShardedHeads:
         each = heads // size
         return _OfRank(rank * each, (rank + 1) * each, heads, self.ranks)
 
+    def agreed(self, t: Tensor) -> Tensor:
+        """Return the tensor ``t`` of the first rank, without gradient."""
+        return self.ranks.gather(t)[0]
+
     def steps(
         self, layer: Attention, x: Float[Tensor, "batch tokens d_model"], *given: Any
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
@@ -102,6 +106,7 @@ def tensor_parallel(
     all ranks must call the model with the same input, forward and backward. Parameters
     stay whole on every rank, and each rank gets their whole gradients. A cache holds
     this rank's heads. Each key-value head is on the ranks whose query heads it serves.
+    Sampled positions and tokens are those of the first rank.
 
     Parameters
     ----------

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import BOUND, Trial
-from posedu.torch import Attention, LanguageModel, RoPE
+from posedu.torch import (
+    Attention,
+    LanguageModel,
+    Learned,
+    Randomized,
+    RoPE,
+    Transformer,
+)
 from posedu.torch._heads import HeadRange
 from posedu.torch.bias import ALiBi, Sandwich
 from posedu.torch.parallel import simulated, tensor_parallel
@@ -247,6 +254,38 @@ def test_a_language_model_decodes_with_tensor_parallel():
     for logits, heads in simulated(2, run):
         torch.testing.assert_close(logits, wanted, rtol=0, atol=1e-12)
         assert heads == 1
+
+
+def test_positions_are_sampled_once_for_all_ranks():
+    table = Learned(16, 40, beyond="raise")
+    randomized = Randomized(40, per="sequence", inner=table)
+    model = Transformer(16, 2, 2, encoding=randomized).double()
+    x = torch.randn(2, 9, 16, dtype=torch.float64)
+
+    def run(ranks):
+        own = copy.deepcopy(model)
+        own.input.generator = torch.Generator().manual_seed(ranks.rank)
+        tensor_parallel(own, ranks)
+        return own(x)
+
+    (alone,) = simulated(1, run)
+    for out in simulated(2, run):
+        torch.testing.assert_close(out, alone, rtol=0, atol=1e-12)
+
+
+def test_tokens_are_sampled_once_for_all_ranks():
+    model = LanguageModel(11, 16, 2, 2)
+    ids = torch.randint(11, (2, 9))
+
+    def run(ranks):
+        own = copy.deepcopy(model)
+        tensor_parallel(own, ranks)
+        draws = torch.Generator().manual_seed(ranks.rank)
+        return own.generate(ids, 5, temperature=1.0, generator=draws)
+
+    (alone,) = simulated(1, run)
+    for new in simulated(2, run):
+        assert new.equal(alone)
 
 
 def test_bytes_of_a_layer():
