@@ -21,7 +21,6 @@ from posedu._arguments import (
 from posedu.torch import routes
 from posedu.torch._autograd import lowered, without_autocast
 from posedu.torch._cut import current_cut
-from posedu.torch._heads import HeadRange
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -30,6 +29,7 @@ from posedu.torch._tensors import (
 )
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS, Encoding, Sizes, Tokens
+from posedu.torch.heads import HeadRange
 from posedu.torch.routes import ROUTES, Route, choose_route
 from posedu.torch.shared import Shared
 from posedu.torch.state_cache import StateCache
@@ -54,7 +54,8 @@ class Steps(NamedTuple):
     """Outcome of attention: the output, the hooks' arguments, the attention weights.
 
     Hooks are methods by which an encoding acts on attention. ``out`` is the output of
-    all heads, before the output projection. ``weights`` is ``None`` unless the route
+    all heads, before the output projection (of this rank's heads alone, if they are cut
+    over ranks). ``weights`` is ``None`` unless the route
     (code path that computes attention) is ``"eager"``. Of a text that is cut over ranks
     (:func:`posedu.torch.parallel.context_parallel`), ``parts`` has the outcome of each
     of this rank's chunks, and ``weights`` is ``None``.
@@ -539,14 +540,16 @@ class Attention(nn.Module):
     def of_heads(self, heads: HeadRange) -> "Attention":
         """Return a layer of some of the heads, whose parameters are views of these.
 
-        The outputs of layers that have the heads between them add up to the output of
-        this layer; the bias of the output is in that of the first head's layer.
+        If ranges partition the heads, the outputs of their layers add up to the output
+        of this layer. The output projection's bias is in the range that begins with
+        head 0.
 
         Raises
         ------
         ValueError
             A range of another number of heads; groups of query heads that it would cut
-            with others; an encoding that mixes heads.
+            with others; an encoding that mixes heads. When the new layer is called: a
+            norm over the features of all heads.
         """
         if heads.count != self.heads:
             raise ValueError(

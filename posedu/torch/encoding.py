@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from posedu.torch._heads import HeadRange
 from posedu.torch._sequences import sequence_order
 from posedu.torch._tensors import Positions, split_exactly
+from posedu.torch.heads import HeadRange
 from posedu.torch.shared import Shared
 from posedu.torch.tiled_attention import Limits, by_group, per_head
 
@@ -295,6 +295,7 @@ class Encoding(nn.Module):
         own.heads_of, own._layer_heads = heads, self.heads
         if self.heads is not None:
             own.heads = heads.size(self.heads)
+            own.identity = Identity()  # a cache's keys are of these heads alone
         return own
 
     def own_heads(

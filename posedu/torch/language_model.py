@@ -241,8 +241,16 @@ class LanguageModel(nn.Module):
         return result
 
     def _require_fixed_steps(self) -> None:
-        """Raise if an encoding gives other results where masked keys come last."""
+        """Raise if an encoding gives other results where masked keys come last.
+
+        Or if the heads of a layer are on several ranks, which a compiler does not see.
+        """
         for module in self.modules():
+            if getattr(module, "sharded_heads", None) is not None:
+                raise ValueError(
+                    "the steps of a model whose heads are on several ranks cannot be "
+                    "compiled, got compiled=True"
+                )
             if isinstance(module, Encoding) and module.needs_own_key_last:
                 raise ValueError(
                     f"{type(module).__name__} needs a query's own key to be the last "

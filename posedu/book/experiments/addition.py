@@ -1,4 +1,4 @@
-"""Addition of longer numbers than in training, with digits that know their place.
+"""Addition of longer numbers than in training, with ids of significance and without.
 
 A small causal transformer reads two numbers and writes their sum. All numbers are
 written least digit first; both summands have n digits, zeros in front among them, and
@@ -64,7 +64,7 @@ class Settings:
     ``digits`` is the largest number of digits in training, ``d`` the head dimension,
     ``decay`` the weight decay, ``tested`` the number of sums for each test length, and
     ``tested_digits`` are these lengths. ``largest`` is the largest position of the
-    encodings that know digits, ``limit`` that of randomized positions.
+    encodings by significance, ``limit`` that of randomized positions.
     """
 
     steps: int = 10000

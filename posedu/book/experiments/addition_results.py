@@ -15,7 +15,7 @@ from posedu.book.experiments.runs import interval
 from posedu.book.experiments.sequences_results import SIGNS
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
-KNOW_DIGITS = ("abacus", "coupling")
+BY_SIGNIFICANCE = ("abacus", "coupling")
 """Encodings whose positions say the significance of a digit."""
 
 MEASURED = (("exact", 10), ("exact", 15), ("digits", 15), ("digits", 30))
@@ -23,18 +23,18 @@ MEASURED = (("exact", 10), ("exact", 15), ("digits", 15), ("digits", 30))
 
 TICKS = (5, 10, 15, 20, 30)
 
-_OTHERS = tuple(name for name in CONDITIONS if name not in KNOW_DIGITS)
+_OTHERS = tuple(name for name in CONDITIONS if name not in BY_SIGNIFICANCE)
 
 
 def overview(result: Result) -> Figure:
     """Draw the mean share of right sums and of right digits against the digits.
 
-    Encodings that know digits have colored lines, all others gray ones.
+    Encodings by significance have colored lines, all others gray ones.
     """
     figure, panels = canvas(1, 2, figsize=(5.6, 3.0), sharey=True)
     styles = {
         **dict(zip(_OTHERS, (("gray", dash) for dash in DASHES), strict=False)),
-        **{name: (COLORS[n], "-") for n, name in enumerate(KNOW_DIGITS)},
+        **{name: (COLORS[n], "-") for n, name in enumerate(BY_SIGNIFICANCE)},
     }
     for panel, (score, title) in zip(
         panels.flat, (("exact", "whole sums"), ("digits", "digits")), strict=True
@@ -59,7 +59,7 @@ def overview(result: Result) -> Figure:
     )
     at = result.settings.digits, max(TESTED)
     know, others = (
-        [n for n in result.encodings() if (n in KNOW_DIGITS) is is_known]
+        [n for n in result.encodings() if (n in BY_SIGNIFICANCE) is is_known]
         for is_known in (True, False)
     )
     best = {
@@ -86,7 +86,7 @@ def verdicts(
 ) -> Iterator[tuple[str, str, str, int, Gap, str]]:
     """Yield (better, worse, score, digits, gap, verdict) for each expectation.
 
-    Each encoding that knows digits is expected to be above each that does not. The gap
+    Each encoding by significance is expected to be above each of the others. The gap
     is in percentage points. All verdicts hold together at 95 %
     (:func:`posedu.book.experiments.comparisons.verdicts_together`).
     """
@@ -95,7 +95,7 @@ def verdicts(
         (better, worse, score, n): Gap.between(
             *(result.accuracy(name, score, n) for name in (better, worse)), interval
         )
-        for better in KNOW_DIGITS
+        for better in BY_SIGNIFICANCE
         for worse in _OTHERS
         for score, n in MEASURED
         if {better, worse} <= trained

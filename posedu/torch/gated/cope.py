@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from posedu._arguments import CoPEGates, CoPEScaling, require_choice, require_dimension
 from posedu.torch._autograd import completed, keep
-from posedu.torch._heads import HeadRange
 from posedu.torch._tensors import require_floats, require_input, require_shape
 from posedu.torch.encoding import Encoding, Sizes, Tokens
+from posedu.torch.heads import HeadRange
 
 
 class CoPE(Encoding):

@@ -15,6 +15,7 @@ from posedu.torch.parallel.heads import (
     tensor_parallel_plan,
 )
 from posedu.torch.parallel.ranks import Processes, Ranks, simulated
+from posedu.torch.parallel.ring import Merged
 
 __all__ = [
     "FORMS",
@@ -23,6 +24,7 @@ __all__ = [
     "CutCache",
     "Form",
     "HeadParallel",
+    "Merged",
     "Order",
     "Processes",
     "Ranks",

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
 from torch.types import Device
 
@@ -27,7 +28,7 @@ from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.parallel.cache import CutCache, zeros_for_keys
 from posedu.torch.parallel.chunks import Chunks, Order
 from posedu.torch.parallel.gather import gathered, require_agreement
-from posedu.torch.parallel.ranks import Processes, Ranks
+from posedu.torch.parallel.ranks import Processes, Ranks, ranks_of
 from posedu.torch.parallel.ring import Merged, Ring, RingAttention, require_parts
 from posedu.torch.parallel.states import carried, of_last_chunk
 from posedu.torch.routes import Route
@@ -517,9 +518,7 @@ def context_parallel(
     RuntimeError
         No process group.
     """
-    if isinstance(group, DeviceMesh):
-        group = group.get_group()
-    ranks = group if isinstance(group, Ranks) else Processes(group)
+    ranks = ranks_of(group)
     cut = TextCut(ranks, order=order, form=form)
     with ranks.uncompiled(), in_force(cut, in_all_threads=isinstance(ranks, Processes)):
         yield cut
@@ -528,8 +527,16 @@ def context_parallel(
 def sum_gradients(module: nn.Module, ranks: Ranks) -> None:
     """Add up the gradients of a module's parameters over the ranks, on all of them.
 
-    A parameter without a gradient on this rank must have none on all others.
+    A parameter without a gradient on this rank must have none on all others. Of a
+    ``DTensor``, this rank's part is added to the same part of the other ranks.
     """
     for parameter in module.parameters():
-        if parameter.grad is not None:
-            parameter.grad = torch.stack(ranks.gather(parameter.grad)).sum(0)
+        gradient = parameter.grad
+        if gradient is None:
+            continue
+        if isinstance(gradient, DTensor):
+            part = torch.stack(ranks.gather(gradient.to_local())).sum(0)
+            mesh, placements = gradient.device_mesh, gradient.placements
+            parameter.grad = DTensor.from_local(part, mesh, placements)
+        else:
+            parameter.grad = torch.stack(ranks.gather(gradient)).sum(0)

@@ -18,8 +18,8 @@ from torch.distributed.tensor.parallel import (
     RowwiseParallel,
 )
 
-from posedu.torch._heads import HeadRange
 from posedu.torch.attention import Attention, Steps
+from posedu.torch.heads import HeadRange
 from posedu.torch.parallel.gather import require_agreement
 from posedu.torch.parallel.ranks import Ranks, ranks_of
 from posedu.torch.transformer import Block
@@ -93,7 +93,15 @@ class ShardedHeads:
     def _steps(self, layer: Attention, x: Tensor, *given: Any) -> tuple[Tensor, Steps]:
         part = self.part(layer)
         require_agreement(self.ranks, f"heads of {type(layer.encoding).__name__}", (x,))
-        out, steps = layer.of_heads(part).checked_steps(part.shared(x), *given)
+        positions, consecutive, padding, segments, cache, shared = given
+        if positions.requires_grad:
+            positions = part.shared(positions)
+        own = layer.of_heads(part)
+        own.encoding = shared.once(lambda: own.encoding, "heads", layer.encoding)
+        x = part.shared(x)
+        out, steps = own.checked_steps(
+            x, positions, consecutive, padding, segments, cache, shared
+        )
         return _Summed.apply(self.ranks, out), steps
 
 
@@ -102,11 +110,14 @@ def tensor_parallel(
 ) -> None:
     """Let each rank compute a part of the heads of all attention layers of a model.
 
-    From now on a layer's output is the sum of those of all ranks (one all-reduce), and
-    all ranks must call the model with the same input, forward and backward. Parameters
-    stay whole on every rank, and each rank gets their whole gradients. A cache holds
-    this rank's heads. Each key-value head is on the ranks whose query heads it serves.
-    Sampled positions and tokens are those of the first rank.
+    From now on a layer's output is the sum of those of all ranks (one all-reduce). All
+    ranks must have equal parameters, and must call the model with the same input,
+    forward and backward; only the shape and dtype of each layer's input are checked.
+    Parameters stay whole on every rank, and each rank gets their whole gradients. A
+    cache holds the keys and values of this rank's heads; MLA's holds the latent
+    vectors, which all heads share. Each key-value head is on the ranks whose query
+    heads it serves. Sampled positions and tokens are those of the first rank. Sums are
+    in the dtype of what is summed.
 
     Parameters
     ----------
@@ -124,7 +135,7 @@ def tensor_parallel(
         A model without attention layers; heads that do not divide into equal parts;
         key-value heads that serve query heads of two ranks in part; an encoding that
         mixes heads. When the model is called: ranks whose inputs differ in shape or
-        dtype.
+        dtype; FLOATER with fewer key-value heads than heads.
     """
     layers = [module for module in model.modules() if isinstance(module, Attention)]
     if not layers:
@@ -142,9 +153,10 @@ class HeadParallel(ParallelStyle):  # type: ignore[misc]  # of no type to mypy
     Input and output are whole on every rank. Of the layer's projections each rank keeps
     the rows (of the output projection the columns) of its heads, as DTensors with the
     placement ``Shard``, unless key-value heads are fewer than ranks: then each rank
-    keeps them all. Parameters of the encoding, and those that all heads use, stay
-    whole, and each rank gets their whole gradients: they must be equal on all ranks
-    when training begins. See :func:`tensor_parallel`.
+    keeps them all. All other parameters (of the encoding, of a recurrent layer's
+    convolution, and those that all heads use) stay whole, and each rank gets their
+    whole gradients: they must be equal on all ranks when training begins. See
+    :func:`tensor_parallel`.
     """
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
@@ -169,7 +181,9 @@ def tensor_parallel_plan(model: nn.Module) -> dict[str, ParallelStyle]:
 
     Attention layers of any encoding get :class:`HeadParallel`; the two matrices of the
     MLP of each :class:`posedu.torch.transformer.Block` get ``ColwiseParallel`` and
-    ``RowwiseParallel``. Embeddings, norms and the output layer stay whole.
+    ``RowwiseParallel``. Embeddings, norms and the output layer stay whole. Gradients
+    are then of two kinds, ``DTensor`` and plain ones, which
+    ``torch.nn.utils.clip_grad_norm_`` does not take together.
     """
     plan: dict[str, ParallelStyle] = {}
     for name, module in model.named_modules():

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from posedu._arguments import require_bool, require_dimension
 from posedu.torch._autograd import without_autocast
-from posedu.torch._heads import HeadRange
 from posedu.torch._tensors import wide_dtype
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated.log_linear import initial_step_bias, step_sizes
+from posedu.torch.heads import HeadRange
 from posedu.torch.recurrent.delta_net import unit
 from posedu.torch.recurrent.forms import Writes
 from posedu.torch.recurrent.recurrence import Recurrence, in_order, wide

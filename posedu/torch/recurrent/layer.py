@@ -19,10 +19,10 @@ from posedu._arguments import (
     require_heads,
     require_positive,
 )
-from posedu.torch._heads import HeadRange
 from posedu.torch._sequences import gathered, sequence_order, short_convolution
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
+from posedu.torch.heads import HeadRange
 from posedu.torch.recurrent.recurrence import Recurrence
 from posedu.torch.routes import Route
 from posedu.torch.state_cache import HISTORY, StateCache

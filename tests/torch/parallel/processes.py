@@ -28,6 +28,7 @@ from posedu.torch.parallel import (
     Processes,
     TextCut,
     context_parallel,
+    sum_gradients,
     tensor_parallel_plan,
 )
 from posedu.torch.recurrent import GLA, RecurrentLayer
@@ -48,15 +49,16 @@ def model():
     return LanguageModel(11, 16, 2, 3, encoding=encodings, mixers=mixers).double()
 
 
-def fully_sharded(heads=1):
+def fully_sharded(heads=1, plain=False):
     """Train a model whose parameters are sharded too; return its losses and alone.
 
-    ``heads`` is the number of ranks that share the heads of each part of the text.
+    ``heads`` is the number of ranks that share the heads of each part of the text. With
+    ``plain``, parameters are sharded by heads alone, and gradients are summed.
     """
     text = torch.randint(11, (2, 17), generator=torch.Generator().manual_seed(3))
     ids, targets = text[:, :-1], text[:, 1:]
 
-    def losses(model, own):
+    def losses(model, own, ranks=None):
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
         found = []
         for _ in range(4):
@@ -66,6 +68,10 @@ def fully_sharded(heads=1):
             )
             optimizer.zero_grad()
             loss.backward()
+            if ranks is not None:
+                sum_gradients(model, ranks)
+                for p in model.parameters():
+                    p.grad /= ranks.size
             optimizer.step()
             found.append(loss.item())
         return found
@@ -81,11 +87,13 @@ def fully_sharded(heads=1):
             if heads > 1:
                 plan = tensor_parallel_plan(sharded)
                 parallelize_module(sharded, both["heads"], plan)
-            for block in sharded.transformer.blocks:
+            for block in () if plain else sharded.transformer.blocks:
                 fully_shard(block, mesh=mesh)
-            fully_shard(sharded, mesh=mesh)
+            if not plain:
+                fully_shard(sharded, mesh=mesh)
             with context_parallel(mesh, order=order, form=form) as cut:
-                own = losses(sharded, (cut.own(ids, 1), cut.own(targets, 1)))
+                parts = cut.own(ids, 1), cut.own(targets, 1)
+                own = losses(sharded, parts, cut.ranks if plain else None)
                 every = cut.ranks.gather(torch.tensor(own, dtype=torch.float64))
             found[f"{order}, {form}"] = torch.stack(every).mean(0).tolist()
     return found
@@ -93,6 +101,10 @@ def fully_sharded(heads=1):
 
 def heads_too():
     return fully_sharded(heads=2)
+
+
+def heads_alone():
+    return fully_sharded(heads=2, plain=True)
 
 
 def a_rank_ends():

@@ -12,20 +12,21 @@ from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import BOUND, Trial
 from posedu.torch import (
     Attention,
+    KVCache,
     LanguageModel,
     Learned,
     Randomized,
     RoPE,
     Transformer,
 )
-from posedu.torch._heads import HeadRange
 from posedu.torch.bias import ALiBi, Sandwich
+from posedu.torch.heads import HeadRange
 from posedu.torch.parallel import simulated, tensor_parallel
 from posedu.torch.parallel.heads import ShardedHeads
 from posedu.torch.parallel.ranks import Threads
 from posedu.torch.path import PaTH, Retention
 from posedu.torch.recurrent import GatedDeltaNet, LightningAttention, RecurrentLayer
-from posedu.torch.rotary import MLA
+from posedu.torch.rotary import MLA, MixedRoPE
 
 MIXED = {"tape", "dape", "selective-attention"}  # a head's output depends on others
 VARIANTS = [
@@ -139,7 +140,9 @@ def test_ranges_of_heads_add_up(norm, groups, per_group, data):
 
 def test_groups_in_part_are_refused():
     layer = Attention(24, 6, kv_heads=2)
-    with pytest.raises(ValueError, match="heads 2 … 4 need 2 parts, of 3 query heads"):
+    with pytest.raises(
+        ValueError, match="heads 2 … 4 need 2 key-value heads, of 3 query"
+    ):
         layer.of_heads(HeadRange(2, 5, 6))
     with pytest.raises(ValueError, match="6 heads cannot be cut into equal parts"):
         simulated(4, lambda ranks: tensor_parallel(layer, ranks))
@@ -286,6 +289,50 @@ def test_tokens_are_sampled_once_for_all_ranks():
     (alone,) = simulated(1, run)
     for new in simulated(2, run):
         assert new.equal(alone)
+
+
+def test_layers_share_an_encoding_and_positions_have_gradients():
+    rope = RoPE(8, layout="half")
+    model = Transformer(16, 2, 3, encoding=rope).double()
+    x = torch.randn(1, 5, 16, dtype=torch.float64)
+    at = torch.arange(5.0, dtype=torch.float64)
+
+    def slopes(own):
+        positions = at.clone().requires_grad_()
+        own(x, positions).square().sum().backward()
+        return positions.grad
+
+    wanted = slopes(copy.deepcopy(model))
+
+    def run(ranks):
+        own = copy.deepcopy(model)
+        tensor_parallel(own, ranks)
+        return slopes(own)
+
+    for found in simulated(2, run):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-11)
+
+
+def test_a_cache_of_some_heads_is_not_moved_by_the_rotation_of_all():
+    rotation = MixedRoPE(8, layout="half", heads=2)
+    layer = Attention(32, 4, encoding=rotation)
+
+    def run(ranks):
+        own, cache = copy.deepcopy(layer), KVCache()
+        tensor_parallel(own, ranks)
+        own(torch.randn(1, 4, 32), torch.ones(4, 2), cache=cache)
+        cache.move(own.encoding, torch.ones(2))
+
+    with pytest.raises(ValueError, match="rotated by another MixedRoPE module"):
+        simulated(2, run)
+
+
+def test_compiled_steps_are_refused():
+    model = LanguageModel(11, 16, 2, 2)
+    (ranks,) = simulated(1, lambda ranks: ranks)
+    tensor_parallel(model, ranks)
+    with pytest.raises(ValueError, match="heads are on several ranks cannot"):
+        model.generate(torch.zeros(1, 3, dtype=torch.long), 2, compiled=True)
 
 
 def test_bytes_of_a_layer():

@@ -29,6 +29,7 @@ def found():
         "every_cut:2",
         "fully_sharded:2",
         "heads_too:4",
+        "heads_alone:4",
         "a_rank_ends:2",
         "decoding:2",
         "generated:2",
@@ -87,7 +88,7 @@ def test_the_committed_times_have_the_bytes_of_the_formulas():
     }
 
 
-@pytest.mark.parametrize("job", ("fully_sharded", "heads_too"))
+@pytest.mark.parametrize("job", ("fully_sharded", "heads_too", "heads_alone"))
 def test_sharded_parameters_train_as_on_one_device(found, job):
     losses = dict(found[job])
     alone = losses.pop("alone")

@@ -1372,7 +1372,7 @@ A program that packs can therefore cut every text of a row in zigzag by itself, 
 
 
 SHEET = Sheet(
-    title="Context parallelism: one text on many devices",
+    title="Context and tensor parallelism: one text on many devices",
     conventions=r"""
 $n$ ranks share a text of $N$ tokens, $c = N/n$ each; ranks, chunks, heads and positions are counted from 0.
 Under a contiguous cut rank $r$ has the chunk $r$ of $n$; under a zigzag cut it has the chunks $r$ and $2n - 1 - r$ of $2n$.

@@ -1,6 +1,6 @@
 """Some of the heads of a layer: their rows of parameters, and a layer of them alone.
 
-A layer's output is the sum of those of layers that have its heads between them.
+If ranges partition a layer's heads, the outputs of their layers add up to its output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class HeadRange:
                 f"{self.count}, got {self.first} and {self.last}"
             )
 
-    def parts(self, count: int, name: str = "parts") -> slice:
+    def parts(self, count: int, name: str = "key-value heads") -> slice:
         """Return which of ``count`` equal parts of the layer's heads these heads need.
 
         Key-value heads are such parts: each serves a group of query heads.
@@ -45,7 +45,7 @@ class HeadRange:
         Raises
         ------
         ValueError
-            Groups of which these heads have some whole and others in part.
+            Heads of several groups that are not whole groups.
         """
         group = self.count // count
         start, stop = self.first // group, (self.last - 1) // group + 1
