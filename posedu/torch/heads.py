@@ -8,12 +8,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
-
-Module = TypeVar("Module", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -99,10 +97,10 @@ class HeadRange:
 
     def copied(
         self,
-        module: Module,
+        module: nn.Module,
         axes: Mapping[str, tuple[int, int | None]],
         prefix: str = "",
-    ) -> Module:
+    ) -> Any:
         """Return a copy of a module whose tensors are those of these heads.
 
         ``axes`` has the axis of heads of parameters and buffers, by name, and how many
