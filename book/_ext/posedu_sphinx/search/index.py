@@ -24,7 +24,7 @@ from posedu_sphinx.site.packed_scripts import packed
 FOLDER = "_static/search"
 GLOSSARY = "book/reference/glossary"
 SYMPTOMS = "book/practice/troubleshooting"
-FIRST_SENTENCE = 40  # characters of it in titles.js
+FIRST_SENTENCE = 32  # characters of it in titles.js
 SHARD = 250_000  # characters of text in a file
 KINDS = ("section", "statement", "exercise", "term", "api")  # in the order of entries
 
