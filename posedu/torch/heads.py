@@ -35,7 +35,7 @@ class HeadRange:
                 f"{self.count}, got {self.first} and {self.last}"
             )
 
-    def parts(self, count: int, name: str = "key-value heads") -> slice:
+    def parts(self, count: int) -> slice:
         """Return which of ``count`` equal parts of the layer's heads these heads need.
 
         Key-value heads are such parts: each serves a group of query heads.
@@ -43,13 +43,16 @@ class HeadRange:
         Raises
         ------
         ValueError
-            Heads of several groups that are not whole groups.
+            Parts that do not divide the heads; heads of several groups that are not
+            whole groups.
         """
+        if self.count % count:
+            raise ValueError(f"{self.count} heads have no {count} equal parts")
         group = self.count // count
         start, stop = self.first // group, (self.last - 1) // group + 1
         if stop - start > 1 and (self.first % group or self.last % group):
             raise ValueError(
-                f"query heads {self.first} … {self.last - 1} need {count} {name}, of "
+                f"query heads {self.first} … {self.last - 1} need {count} key-value heads, of "
                 f"{group} query heads each, in part: cut the {self.count} heads at "
                 f"multiples of {group}, or within one group"
             )
@@ -71,6 +74,11 @@ class HeadRange:
         """
         length = t.shape[axis]
         count = min(length, self.count) if count is None else count
+        if length % count:
+            raise ValueError(
+                f"an axis of {length} has no {count} equal parts, got shape "
+                f"{list(t.shape)} and axis {axis}"
+            )
         part, width = self.parts(count), length // count
         return t.narrow(axis, part.start * width, (part.stop - part.start) * width)
 

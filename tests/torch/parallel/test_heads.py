@@ -148,6 +148,10 @@ def test_groups_in_part_are_refused():
         simulated(4, lambda ranks: tensor_parallel(layer, ranks))
     with pytest.raises(ValueError, match="the layer has 6 heads, the range is of 8"):
         layer.of_heads(HeadRange(0, 2, 8))
+    with pytest.raises(ValueError, match="6 heads have no 4 equal parts"):
+        HeadRange(0, 3, 6).parts(4)
+    with pytest.raises(ValueError, match="an axis of 7 has no 6 equal parts"):
+        HeadRange(0, 3, 6).rows(torch.zeros(7, 2))
     with pytest.raises(ValueError, match="0 ≤ first < last ≤ 6"):
         HeadRange(3, 3, 6)
     with pytest.raises(ValueError, match="Linear has no attention layer"):
