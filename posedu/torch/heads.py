@@ -52,9 +52,9 @@ class HeadRange:
         start, stop = self.first // group, (self.last - 1) // group + 1
         if stop - start > 1 and (self.first % group or self.last % group):
             raise ValueError(
-                f"query heads {self.first} … {self.last - 1} need {count} key-value heads, of "
-                f"{group} query heads each, in part: cut the {self.count} heads at "
-                f"multiples of {group}, or within one group"
+                f"query heads {self.first} … {self.last - 1} need {count} key-value "
+                f"heads, of {group} query heads each, in part: cut the {self.count} "
+                f"heads at multiples of {group}, or within one group"
             )
         return slice(start, stop)
 
