@@ -12,7 +12,7 @@ GAP = 2
 COMFORT = 24
 """Characters of a cell that stay in one line where a table is divided into parts."""
 BREAK = re.compile(r"(\s+|(?<=/))")
-"""Where a line may end: between words, and after each part of a path."""
+"""Places at which a line may end: between words, and after each part of a path."""
 
 Row = tuple[str, ...]
 

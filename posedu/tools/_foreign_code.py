@@ -9,7 +9,7 @@ class Interruption(BaseException):
 
 
 INTERRUPTIONS = (KeyboardInterrupt, Interruption)
-"""What ends a test, too. All else that is raised is a result of the code under test."""
+"""Exceptions that end a test too; all others are results of the code under test."""
 
 
 def called(function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
