@@ -368,6 +368,17 @@ def test_inputs_that_differ_are_named():
         simulated(2, run)
 
 
+def test_ranks_have_the_heads_of_their_shards():
+    """A DTensor that is sharded by rows has rows r H/n … of heads on rank r."""
+    layer = Attention(12, 6)
+
+    def run(ranks):
+        part = ShardedHeads(ranks).part(layer)
+        return part.first, part.last, part.count
+
+    assert simulated(3, run) == [(0, 2, 6), (2, 4, 6), (4, 6, 6)]
+
+
 def test_layers_remain_usable_alone():
     layer = Attention(16, 2, encoding=ALiBi(2, slopes="authors"))
     x = torch.randn(1, 4, 16)
