@@ -50,16 +50,16 @@ def test_a_figure_keeps_hundredths_and_the_names_that_are_used():
 
 
 def test_a_letter_and_a_style_are_defined_once_on_a_page():
-    page = compact.compact_page(f"{FIGURE}<p>and</p>{FIGURE}", set())
+    page = compact.compact_page(f"{FIGURE}<p>and</p>{FIGURE}")
     first = SMALL.format(LETTER, "_0", STYLE, "_1")
     second = SMALL.format("", "_0", "", "_1")
     assert page == f"{first}<p>and</p>{second}"
-    assert compact.compact_page(page, set()) == page
+    assert compact.compact_page(page) == page
 
 
 def test_a_letter_of_another_outline_is_defined_anew():
     other = FIGURE.replace("2034", "2035")
-    page = compact.compact_page(FIGURE + other, set())
+    page = compact.compact_page(FIGURE + other)
     anew = LETTER.replace("2034", "2035").replace("_0", "_2")
     first = SMALL.format(LETTER, "_0", STYLE, "_1")
     assert page == first + SMALL.format(anew, "_2", "", "_1")
@@ -99,7 +99,7 @@ def test_a_letter_of_another_outline_is_defined_anew():
     ],
 )
 def test_indentation_is_left_out_where_it_is_not_shown(page, left):
-    assert compact.compact_page(page, set()) == left
+    assert compact.compact_page(page) == left
 
 
 WORDS = """<svg role="img"><g id="figure_1"><g id="text_1">
@@ -119,11 +119,12 @@ WORDS = """<svg role="img"><g id="figure_1"><g id="text_1">
 )
 def test_the_words_of_a_figure_are_text(turn, place):
     figure = WORDS.replace("&lt;", "<").format(turn=turn, more="")
-    characters = set()
-    small = compact.compact_page(figure, characters)
+    small = compact.compact_page(figure)
     assert f'<text {place} class="_0">a &lt; b</text>' in small
     assert f"font:11.5px {figure_text.FAMILY}" in small
-    assert "<path" not in small and characters == {*"a <b"}
+    assert "<path" not in small
+    assert compact.compact_page(small) == small
+    assert figure_text.characters_of(small) == {*"a <b"}
 
 
 def test_a_formula_stays_drawn_and_has_the_letters_it_shares_with_words():
@@ -131,7 +132,7 @@ def test_a_formula_stays_drawn_and_has_the_letters_it_shares_with_words():
         "<!-- $10^0$ --><g transform='scale(1 -1)'>"
         '<use xlink:href="#DejaVuSans-13"/></g>'
     )
-    small = compact.compact_page(WORDS.format(turn="", more=formula), set())
+    small = compact.compact_page(WORDS.format(turn="", more=formula))
     assert '<defs><path id="_' in small and '<use href="#_' in small
 
 
@@ -155,7 +156,7 @@ def test_a_picture_of_few_colors_has_a_palette():
         picture.putpixel((place % 40, place // 40), (shade, 7, 9, 255))
     picture.putpixel((3, 4), (9, 9, 9, 0))
     page = embedded(picture)
-    small = compact.compact_page(page, set())
+    small = compact.compact_page(page)
     assert len(small) < len(page)
     data = base64.b64decode(compact.PICTURE.search(small)[0])
     shown = Image.open(io.BytesIO(data)).convert("RGBA")
@@ -175,7 +176,7 @@ def test_a_signature_keeps_the_elements_that_have_a_style():
     default = '<span class="o">=</span><span class="default_value">1</span>'
     signature = f'<dt class="sig sig-object py">{name}{{}}{default}</dt>'
     value = f'<span class="n">x{colon}<span class="w"> </span></span>'
-    page = compact.compact_page(signature.format(value) + colon, set())
+    page = compact.compact_page(signature.format(value) + colon)
     assert page == signature.format("x: ") + colon
 
 
@@ -207,6 +208,11 @@ def test_a_preview_that_no_link_of_the_page_shows_is_left_out():
     names = ("menu", "#h", "card", "#t", "x?a&b")
     left = previews({f'a[href="{name}"]': "p" for name in names}, page)
     assert left == {f'a[href="{name}"]': "p" for name in ("#t", "x?a&b")}
+
+
+def test_previews_of_an_earlier_build_stay_as_they_are():
+    once = compact.compact_previews("selector_to_html = {}\nskip_classes = []", "")
+    assert compact.compact_previews(once, "") == once
 
 
 def test_a_packed_text_is_small_and_unpacked_by_a_browser(browser):

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from posedu_sphinx.site.figure_text import as_text, write_font
-from posedu_sphinx.site.packed_scripts import packed
+from posedu_sphinx.site.figure_text import as_text, characters_of, write_font
+from posedu_sphinx.site.packed_scripts import PACKED, packed
 
 FIGURE = re.compile(
     r'<svg\b(?:(?!</svg>).)*?id="(?:[\w-]+-)?figure_1".*?</svg>', re.DOTALL
@@ -67,15 +67,12 @@ PICTURE = re.compile(r"(?<=data:image/png;base64,)[\w+/=\s]+")
 PREVIEWS_OF_PAGE = re.compile(r'src="([^"]*_static/tippy/[^"]*\.js)"')
 
 
-def compact_page(page, characters):
-    """Return a page's HTML with compact figures and without indentation.
-
-    ``characters`` is a set that gets the characters of the figures' words.
-    """
+def compact_page(page):
+    """Return a page's HTML with compact figures and without indentation."""
     known = {}
 
     def figure(found):
-        return compact_figure(as_text(found[0], characters), known)
+        return compact_figure(as_text(found[0]), known)
 
     page = FIGURE.sub(figure, page)
     page = SIGNATURE.sub(lambda m: _without(m[0], SPAN, UNSTYLED_SPAN), page)
@@ -193,8 +190,11 @@ def _without(text, tags, unneeded):
 def compact_previews(script, page):
     """Return a page's script of previews without what cannot be used in them.
 
-    ``page`` is the page's HTML: a preview that none of its links shows is left out.
+    ``page`` is the page's HTML: a preview that none of its links shows is left out. The
+    script of a page that an earlier build wrote is returned as it is.
     """
+    if PACKED.search(script):
+        return script
     found, linked = PREVIEWS.search(script), _previewed(page)
     previews = {
         selector: UNUSABLE.sub("", preview)
@@ -228,9 +228,9 @@ def finish(app, exception):
     if exception is not None or app.builder.format != "html":
         return
     site, characters = Path(app.outdir), set()
-    change = functools.partial(compact_page, characters=characters)
     for path in site.rglob("*.html"):
-        page = _rewrite(path, change)
+        page = _rewrite(path, compact_page)
+        characters |= characters_of(page)
         if found := PREVIEWS_OF_PAGE.search(page):
             script = path.parent / found[1]
             _rewrite(script, functools.partial(compact_previews, page=page))

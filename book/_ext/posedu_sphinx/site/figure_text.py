@@ -6,6 +6,7 @@ the same, weighs less, and its words can be searched and copied. Formulas stay p
 """
 
 import html
+import logging
 import re
 import shutil
 from pathlib import Path
@@ -27,11 +28,13 @@ WORDS = re.compile(
 LETTER = re.compile(r'<path id="([^"]+)".*?/>', re.DOTALL)
 
 
-def as_text(svg, characters):
-    """Return a figure of matplotlib whose words are text; formulas stay paths.
+TEXT = re.compile(r"<text\b[^>]*>([^<]*)</text>")
 
-    ``characters`` is a set that gets the characters of these words.
-    """
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every table
+
+
+def as_text(svg):
+    """Return a figure of matplotlib whose words are text; formulas stay paths."""
     outlines = {}
 
     def text(found):
@@ -40,7 +43,6 @@ def as_text(svg, characters):
             return found[0]
         for letter in LETTER.finditer(found["letters"]):
             outlines[letter[1]] = letter[0]
-        characters.update(words)
         size = f"{100 * float(found['size']):g}"
         place = f'x="{found["x"]}" y="{found["y"]}"'
         if found["turn"]:
@@ -51,6 +53,11 @@ def as_text(svg, characters):
     svg = WORDS.sub(text, svg)
     kept = [outlines[n] for n in outlines if f'"#{n}"' in svg]
     return svg.replace(">", f"><defs>{''.join(kept)}</defs>", 1) if kept else svg
+
+
+def characters_of(page):
+    """Return the set of the characters of the texts in a page's pictures."""
+    return {*html.unescape("".join(TEXT.findall(page)))}
 
 
 def write_font(site, characters):
