@@ -217,13 +217,15 @@ def by_chunks(
         within = _within(q, k, sums, segments)
     if state is None:
         state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
+    # Unbound, since the gradient of every index would be as long as the text.
+    rows = [t.unbind(2) for t in (within, reading, written, kept, forgotten)]
+    known = [None] * len(rows[0]) if corrected is None else corrected.unbind(2)
     outputs = [written.flatten(2, 3)[:, :, :0]]
-    for n in range(q.shape[2]):
-        new = written[:, :, n]
-        if corrected is not None:
-            new = new - corrected[:, :, n] @ state
-        outputs.append(within[:, :, n] @ new + reading[:, :, n] @ state)
-        state = forgotten[:, :, n] * state + kept[:, :, n].mT @ new
+    for pairs, read, new, keep, forget, old in zip(*rows, known, strict=True):
+        if old is not None:
+            new = new - old @ state
+        outputs.append(pairs @ new + read @ state)
+        state = forget * state + keep.mT @ new
     return torch.cat(outputs, 2)[:, :, :tokens], state
 
 
