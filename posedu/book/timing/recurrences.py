@@ -6,23 +6,24 @@ without Triton) and the chunks of transformers' Qwen3-Next. ``python -m
 posedu.book.timing.recurrences`` writes ``recurrences-cpu.json``.
 """
 
-import argparse
-import importlib.metadata
-import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, scaled_dot_product_attention
 
-from posedu._command_line import whole_number
-from posedu.book.provenance import file_label, keep_memory
 from posedu.book.timing.clock import Run
+from posedu.book.timing.published import (
+    error,
+    is_installed,
+    libraries_to_time,
+    naive,
+    run_timing,
+)
 from posedu.book.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import Attention, GatedDeltaNet, KVCache, StateCache
 from posedu.torch.recurrent import Writes, by_chunks, pair_weights
@@ -85,14 +86,14 @@ def published(rule: str, writes: Writes) -> dict[str, Run]:
     by_tokens = [t.transpose(1, 2).contiguous() for t in (q, k, v, log_decay, beta)]
     q, k, v, log_decay, beta = by_tokens
     runs: dict[str, Run] = {}
-    fla = {name: _naive(name) for name in ("gated_delta_rule", "kda")}
+    fla = {name: naive(name) for name in ("gated_delta_rule", "kda")}
     if rule == "gate and delta rule":
         if (module := fla["gated_delta_rule"]) is not None:
             given = dict(q=q, k=k, v=v, g=log_decay, beta=beta, scale=1.0)
             for form in ("recurrent", "chunk"):
                 function = getattr(module, f"naive_{form}_gated_delta_rule")
                 runs[f"fla-core: {form}"] = lambda f=function: f(**given)[0]
-        if importlib.util.find_spec("transformers") is not None:
+        if is_installed("transformers"):
             runs["transformers: chunk"] = _of_transformers(q, k, v, log_decay, beta)
     if rule == "gates of features and delta rule" and fla["kda"] is not None:
         given = dict(q=q, k=k, v=v, g=log_decay, beta=beta, scale=1.0)
@@ -109,20 +110,6 @@ def _of_transformers(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -
 
     scaled = q * D**0.5  # the function divides by it
     return lambda: torch_chunk_gated_delta_rule(scaled, k, v, g=g, beta=beta)[0]
-
-
-def _naive(name: str) -> ModuleType | None:
-    """Return fla-core's plain PyTorch file of one operation, ``None`` without it."""
-    try:
-        package = importlib.metadata.distribution("fla-core")
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    path = Path(str(package.locate_file(f"fla/ops/{name}/naive.py")))
-    spec = importlib.util.spec_from_file_location(f"naive_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def forms(rule: str, writes: Writes) -> dict[str, Run]:
@@ -178,12 +165,7 @@ def time_recurrences(
         File that the result is saved to after each length.
     """
     device = torch.device("cpu")
-    libraries = [name for name in ("fla-core", "transformers") if _is_installed(name)]
-    missing = {
-        name: "not installed"
-        for name in ("fla-core", "transformers")
-        if name not in libraries
-    }
+    libraries, missing = libraries_to_time("fla-core", "transformers")
     result = Timing.begin(
         *("recurrences", device, seed, libraries, missing),
         heads=HEADS,
@@ -217,7 +199,7 @@ def time_recurrences(
             writes = drawn(rule, length)
             runs = forms(rule, writes)
             exact = by_chunks(wide(writes))[0]
-            errors = {name: _error(run(), exact) for name, run in runs.items()}
+            errors = {name: error(run(), exact) for name, run in runs.items()}
             moved = 4 * length * d
             yield from compared(rule, runs, attention, moved, errors=errors)
         decoding = steps(length)
@@ -228,47 +210,9 @@ def time_recurrences(
     return collect(result, measure, cells, save_to, keep=False)
 
 
-def _is_installed(name: str) -> bool:
-    try:
-        return bool(importlib.metadata.version(name))
-    except importlib.metadata.PackageNotFoundError:
-        return False
-
-
-def _error(out: Tensor, exact: Tensor) -> float:
-    """Return the relative error in the Euclidean norm."""
-    if out.shape != exact.shape:
-        out = out.transpose(1, 2)  # published code has heads after tokens
-    return float((out.double() - exact).norm() / exact.norm())
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time the recurrences; print and save a table.
-
-    ``arguments`` are the command's arguments, by default the process's own. Return the
-    exit status: 130 after an interrupt, else 0.
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m posedu.book.timing.recurrences",
-        description="Time each form of the recurrences beside softmax attention.",
-    )
-    parser.add_argument(
-        "--lengths", type=int, nargs="+", choices=[*REPEATS], default=[*REPEATS]
-    )
-    parser.add_argument("--seed", type=whole_number(0), default=0)
-    parser.add_argument("--folder", default=".", help="folder of the result file")
-    options = parser.parse_args(arguments)
-    keep_memory()
-    torch.set_num_threads(1)
-    label = file_label(torch.device("cpu"))
-    path = Path(options.folder) / f"recurrences-{label}.json"
-    repeats = {length: REPEATS[length] for length in options.lengths}
-    try:
-        result = time_recurrences(repeats, seed=options.seed, save_to=path)
-    except (ValueError, OSError) as error:
-        parser.error(str(error))
-    print(f"{result}\nin {path}")
-    return 0 if result.complete else 130
+    """Time the recurrences; print and save a table, and return the exit status."""
+    return run_timing("recurrences", time_recurrences, REPEATS, arguments)
 
 
 if __name__ == "__main__":

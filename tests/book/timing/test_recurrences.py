@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from posedu.book.timing import Timing, recurrences
+from posedu.book.timing.published import error
 from posedu.book.timing.recurrences import RULES, drawn, forms, loop, steps, wide
 from posedu.torch.recurrent import by_chunks
 
@@ -20,9 +21,9 @@ def test_every_form_of_a_rule_has_its_outputs(rule):
     exact = loop(wide(writes))
     torch.testing.assert_close(by_chunks(wide(writes))[0], exact, rtol=0, atol=1e-13)
     for name, run in forms(rule, writes).items():
-        assert recurrences._error(run(), exact) < 1e-6, name
+        assert error(run(), exact) < 1e-6, name
     late = wide(writes)._replace(log_decay=wide(writes).log_decay.roll(1, 2))
-    assert recurrences._error(loop(late), exact) > 1e-4
+    assert error(loop(late), exact) > 1e-4
 
 
 def test_long_texts_have_no_pairs_and_the_longest_no_loop(monkeypatch):
