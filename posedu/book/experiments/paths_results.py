@@ -7,8 +7,8 @@ Intervals, verdicts and the accuracy of guessing are those of
 from posedu._result_table import Table
 from posedu.book.experiments import sequences_results
 from posedu.book.experiments.paths import Result
-from posedu.book.experiments.sequences_results import Expectation, frame
-from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish
+from posedu.book.experiments.sequences_results import Expectation, draw_kinds
+from posedu.book.figures import Figure, canvas, finish
 
 STATES = ("parity", "modular", "swaps")
 
@@ -60,29 +60,16 @@ def overview(result: Result) -> Figure:
     """
     lengths, tasks = result.lengths(), result.run_type.tasks
     figure, panels = canvas(3, 2, figsize=(5.6, 6.4), sharex=True, sharey=True)
-    mean = {}
     for panel, task in zip(panels.flat, tasks, strict=True):
-        for color, names in zip(("gray", *COLORS), _KINDS, strict=False):
-            for dash, name in zip(DASHES, names, strict=False):
-                mean[task, name] = [
-                    100 * result.accuracy(task, name, n).mean() for n in lengths
-                ]
-                panel.plot(
-                    lengths,
-                    mean[task, name],
-                    ms=3,
-                    marker="o",
-                    color=color,
-                    linestyle=dash,
-                    label=result.run_type.conditions[name].title,
-                )
-        frame(panel, result, task)
+        draw_kinds(panel, result, task, _KINDS)
         panel.label_outer()
     figure.legend(
         *panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2
     )
     swaps = {
-        name: values[0] for (task, name), values in mean.items() if task == "swaps"
+        name: 100 * result.accuracy("swaps", name, lengths[0]).mean()
+        for names in _KINDS
+        for name in names
     }
     best = max(swaps, key=swaps.__getitem__)
     rest = max(swaps[name] for names in _KINDS[:-1] for name in names)

@@ -335,6 +335,28 @@ def verdicts(
         yield *at, found[at], "both at the ceiling" if at in full else verdict
 
 
+def draw_kinds(
+    panel: mpl.axes.Axes, result: Result, task: str, kinds: Sequence[Sequence[str]]
+) -> None:
+    """Draw mean accuracies at a task against the test length, framed.
+
+    ``kinds`` are groups of encodings: a group has a color (the first one gray), and its
+    members have dashes.
+    """
+    for color, names in zip(("gray", *COLORS), kinds, strict=False):
+        for dash, name in zip(DASHES, names, strict=False):
+            panel.plot(
+                _at(result),
+                [100 * result.accuracy(task, name, n).mean() for n in _at(result)],
+                ms=3,
+                marker="o",
+                color=color,
+                linestyle=dash,
+                label=result.run_type.conditions[name].title,
+            )
+    frame(panel, result, task)
+
+
 def expectations(result: Result, expected: Sequence[Expectation] = EXPECTED) -> Table:
     """Return a table of the papers' expectations, with measured gaps and verdicts.
 
