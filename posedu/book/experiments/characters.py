@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_choice, require_finite
-from posedu.book.experiments import sequences
+from posedu.book.experiments import paths, sequences
 from posedu.book.experiments.runs import Experiment, Runs, interval, run_command
 from posedu.book.experiments.runs import Run as AnyRun
 from posedu.book.experiments.training import CausalModel, optimization
@@ -467,8 +467,34 @@ tokens either way, TUPE's last bucket starts at 32 tokens. CoPE's table has a ro
 each token of training.
 """
 
+_language = partial(paths.selective_rope, tracks_states=False)
+
+PATHS: Mapping[str, Condition] = MappingProxyType(
+    {
+        **{
+            name: Condition(paths.CONDITIONS[name].title, paths.CONDITIONS[name].make)
+            for name in ("retention", "wall", "path", "path-fox")
+        },
+        "selective-rope": Condition(
+            "Selective RoPE", lambda s: _language(s.heads, s.d)
+        ),
+        "selective-rope-gate": Condition(
+            "Selective RoPE with gate", lambda s: _language(s.heads, s.d, gate=True)
+        ),
+        "selective-rope-fox": Condition(
+            "Selective RoPE and FoX",
+            lambda s: _language(s.heads, s.d, module=paths.ForgettingSelectiveRoPE),
+        ),
+    }
+)
+"""Products over the path, which are reported separately.
+
+Selective RoPE is as its authors configure it for language; the others are those of
+:mod:`posedu.book.experiments.paths`.
+"""
+
 ALL: Mapping[str, Condition] = MappingProxyType(
-    {**CONDITIONS, **CLIPS, **ABSOLUTE, **BASES, **STARTS, **FURTHER}
+    {**CONDITIONS, **CLIPS, **ABSOLUTE, **BASES, **STARTS, **FURTHER, **PATHS}
 )
 
 

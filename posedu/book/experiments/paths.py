@@ -214,18 +214,26 @@ class ForgettingSelectiveRoPE(SelectiveRoPE):
         return self.fox.fold(tokens)
 
 
-def _selective_rope(
-    settings: sequences.Settings,
+def selective_rope(
+    heads: int,
+    d: int,
     *,
     gate: bool = False,
     module: type[SelectiveRoPE] = SelectiveRoPE,
+    tracks_states: bool = True,
 ) -> SelectiveRoPE:
+    """Return Selective RoPE as its authors configure it.
+
+    ``tracks_states`` chooses their configurations for state tracking, with temperatures
+    1 and phase biases; the others are those for language. ``gate`` adds the gate of the
+    phases, ``module`` is Selective RoPE's class or a subclass.
+    """
     return module(
-        *(settings.heads * settings.d, settings.heads, settings.d),
+        *(heads * d, heads, d),
         layout="half",
         gate=gate,
-        phase_bias=True,
-        temperature="one",
+        phase_bias=tracks_states,
+        temperature="one" if tracks_states else "rope",
     )
 
 
@@ -244,13 +252,17 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         ),
         "fox": Condition("FoX", lambda s: FoX(s.heads * s.d, s.heads), "folded"),
         "wall": Condition("Wall", lambda s: Wall(s.heads * s.d, s.heads, s.d)),
-        "selective-rope": Condition("Selective RoPE", _selective_rope, "sdpa"),
+        "selective-rope": Condition(
+            "Selective RoPE", lambda s: selective_rope(s.heads, s.d), "sdpa"
+        ),
         "selective-rope-gate": Condition(
-            "Selective RoPE with gate", partial(_selective_rope, gate=True), "sdpa"
+            "Selective RoPE with gate",
+            lambda s: selective_rope(s.heads, s.d, gate=True),
+            "sdpa",
         ),
         "selective-rope-fox": Condition(
             "Selective RoPE and FoX",
-            partial(_selective_rope, module=ForgettingSelectiveRoPE),
+            lambda s: selective_rope(s.heads, s.d, module=ForgettingSelectiveRoPE),
             "folded",
         ),
         "path": Condition("PaTH", lambda s: PaTH(s.heads * s.d, s.heads, s.d)),
