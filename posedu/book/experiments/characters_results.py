@@ -5,7 +5,7 @@ Comparisons use differences between runs of the same seed, in bits per character
 (:mod:`posedu.book.experiments.comparisons`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from posedu.book.experiments.characters import (
     CONDITIONS,
     FURTHER,
     RATES,
+    Condition,
     Result,
     base_of,
     in_bits,
@@ -112,6 +113,20 @@ EXPECTED_FURTHER = (
 """Expectations about the encodings of ``FURTHER``, from papers' models and tasks.
 
 DeBERTa and TUPE read texts in both directions there, and Music Transformer wrote music.
+"""
+
+EXPECTED_PATHS = (
+    Expectation("PaTH", "path", "rope", (1, *_BEYOND)),
+    Expectation("PaTH", "path-fox", "fox", (1, *_BEYOND)),
+    Expectation("PaTH", "path-fox", "path", (1, *_BEYOND)),
+    Expectation("Selective RoPE", "selective-rope", "rope", (1,)),
+    Expectation("Selective RoPE", "selective-rope-fox", "fox", (1,)),
+    Expectation("Selective RoPE", "selective-rope-fox", "selective-rope", (1,)),
+    Expectation("Wall", "wall", "rope", _BEYOND),
+)
+"""Expectations about the encodings of ``PATHS``, from papers' models and tasks.
+
+Wall has no paper; its maker says that it generalizes to far longer texts.
 """
 
 CONTROLS = (
@@ -307,14 +322,15 @@ def length_cost(result: Result) -> Table:
     )
 
 
-def further(result: Result) -> Table:
-    """Return a table of the encodings of ``FURTHER``: bits, and what longer texts add.
+def further(result: Result, group: Mapping[str, Condition] = FURTHER) -> Table:
+    """Return a table of the encodings of a group: bits, and what longer texts add.
 
-    The second column counts the model's trained parameters, the last says whether the
-    encoding holds, loses or breaks at the longest length.
+    ``group`` has the encodings by name. The second column counts the model's trained
+    parameters, the last says whether the encoding holds, loses or breaks at the longest
+    length.
     """
     near, *longer = result.lengths()
-    names = [name for name in FURTHER if len(result.bits(name, near))]
+    names = [name for name in group if len(result.bits(name, near))]
 
     def added(name: str, length: int) -> Gap:
         return _gap(result.bits(name, length), result.bits(name, near))
@@ -322,7 +338,7 @@ def further(result: Result) -> Table:
     outcomes = [_outcome(added(name, longer[-1])) for name in names]
     return table(
         {
-            "encoding": [FURTHER[n].title for n in names],
+            "encoding": [group[n].title for n in names],
             "parameters": [parameters(n, result.settings) for n in names],
             f"bits at L = {near}": [in_bits(result.bits(n, near)) for n in names],
             **{f"L = {n}": [_bits(added(m, n)) for m in names] for n in longer},

@@ -13,6 +13,7 @@ from posedu.book.experiments.characters import (
     CONDITIONS,
     METHOD,
     MULTIPLES,
+    PATHS,
     RATES,
     Model,
     Result,
@@ -20,7 +21,11 @@ from posedu.book.experiments.characters import (
     Settings,
     parameters,
 )
-from posedu.book.experiments.characters_results import CONTROLS, EXPECTED_FURTHER
+from posedu.book.experiments.characters_results import (
+    CONTROLS,
+    EXPECTED_FURTHER,
+    EXPECTED_PATHS,
+)
 from posedu.book.experiments.runs import interval
 from posedu.catalog import CATALOG
 from support import ROOT
@@ -234,6 +239,18 @@ def test_further_encodings_are_held_against_their_papers():
     assert pope["expected"] == "PoPE better than RoPE"
     signs = [pope[f"L = {n}"][-1] for n in LENGTHS]
     assert signs == ["✗", "✗", "?", "✓", "✓"]
+
+
+def test_products_over_the_path_are_a_group_of_their_own():
+    bits = {e: (2.0,) * 5 for x in EXPECTED_PATHS for e in (x.better, x.worse)}
+    result = made_up(bits | {"wall": (1.9, 1.9, 1.9, 1.9, 1.9)})
+    rows = rows_of(results.further(result, PATHS))
+    assert [r["encoding"] for r in rows if r["measured"] == "holds"] == [
+        PATHS[name].title for name in PATHS if name in bits
+    ]
+    rows = rows_of(results.expectations(result, EXPECTED_PATHS))
+    (wall,) = [row for row in rows if row["source"] == "Wall"]
+    assert wall["L = 64"] == "" and wall["L = 1024"][-1] == "✓"
 
 
 def test_trained_numbers_are_listed_by_seed():
