@@ -87,7 +87,7 @@ def run_timing(
     keep_memory()
     torch.set_num_threads(1)
     label = file_label(torch.device("cpu"))
-    path = Path(options.folder) / f"{name}-{label}.json"
+    path = Path(options.folder) / f"{name.replace('_', '-')}-{label}.json"
     chosen = {length: repeats[length] for length in options.lengths}
     try:
         result = time(chosen, seed=options.seed, save_to=path)

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from posedu.book.timing import Timing, paths
-from posedu.book.timing.paths import drawn, forms, wide
+from posedu.book.timing import Timing, path_products
+from posedu.book.timing.path_products import drawn, forms, wide
 from posedu.book.timing.published import error
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(paths, "D", 4)
+    monkeypatch.setattr(path_products, "D", 4)
 
 
 @torch.no_grad()
@@ -43,14 +43,14 @@ def test_each_form_sees_a_late_token_or_turns_the_other_way(encoding):
 
 
 def test_pairs_of_features_are_for_short_texts(monkeypatch):
-    monkeypatch.setattr(paths, "MOST_PAIRS", 8)
+    monkeypatch.setattr(path_products, "MOST_PAIRS", 8)
     assert "all pairs" in forms(8, drawn(8))["Wall"]
     assert "all pairs" not in forms(9, drawn(9))["Wall"]
 
 
 def test_the_result_is_saved_and_read(tmp_path):
-    path = tmp_path / "paths.json"
-    result = paths.time_paths({8: 1}, save_to=path)
+    path = tmp_path / "times.json"
+    result = path_products.time_path_products({8: 1}, save_to=path)
     assert result.complete and Timing.load(path).records == result.records
     assert {record.task for record in result.records} == {*MISTAKES}
     assert all(r.peak_bytes > 0 for r in result.records)
@@ -58,5 +58,5 @@ def test_the_result_is_saved_and_read(tmp_path):
 
 def test_the_command_refuses_other_lengths(capsys):
     with pytest.raises(SystemExit):
-        paths.main(["--lengths", "7"])
+        path_products.main(["--lengths", "7"])
     assert "invalid choice: 7" in capsys.readouterr().err

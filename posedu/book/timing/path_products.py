@@ -3,8 +3,8 @@
 PaTH's and Wall's blocks and Selective RoPE's two rotations are timed over softmax
 attention without an encoding. Beside them stand the forms that follow the definitions,
 and for PaTH the plain PyTorch function of flash-linear-attention, where fla-core and
-einops are installed. ``python -m posedu.book.timing.paths`` writes ``paths-cpu.json``,
-with peak memory.
+einops are installed. ``python -m posedu.book.timing.path_products`` writes
+``path-products-cpu.json``, with peak memory.
 """
 
 import sys
@@ -147,7 +147,7 @@ def forms(length: int, heads: Heads) -> dict[str, dict[str, Run]]:
     return runs
 
 
-def time_paths(
+def time_path_products(
     repeats: Mapping[int, int] = REPEATS,
     *,
     seed: int = 0,
@@ -170,7 +170,7 @@ def time_paths(
     """
     device = torch.device("cpu")
     result = Timing.begin(
-        *("paths", device, seed, *libraries_to_time("fla-core")),
+        *("path products", device, seed, *libraries_to_time("fla-core")),
         heads=HEADS,
         repeats={str(n): calls for n, calls in repeats.items()},
     )
@@ -203,7 +203,7 @@ def time_paths(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time the path products; print and save a table, and return the exit status."""
-    return run_timing("paths", time_paths, REPEATS, arguments)
+    return run_timing("path_products", time_path_products, REPEATS, arguments)
 
 
 if __name__ == "__main__":
