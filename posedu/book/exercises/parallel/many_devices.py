@@ -589,7 +589,7 @@ GATES = Exercise(
     minutes=12,
     lines=4,
     statement=r"""
-FoX adds $c_i - c_j$ to the logits, where $c$ is the running sum of the log gates.
+FoX adds the sum of the log gates of the tokens after $j$, up to $i$, to the logit of query $i$ and key $j$.
 Each rank sums those of its own chunks, and needs the sum of all gates *before* each chunk to continue it.
 All ranks have exchanged the totals of their chunks.
 Return for each chunk the sum of the totals of the chunks before it in the text, under a zigzag cut.
