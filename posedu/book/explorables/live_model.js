@@ -174,7 +174,7 @@ posedu.live("live_model", ({ figure, find, numbers: { titles, samples, survival 
     if (count > 1) {
       const far = mean(state.bits, from, count).toFixed(2);
       parts.push(`The second half costs ${far} bits per character` + (count > 2 * state.all.trained
-        ? `, and ${mean(state.nearBits, from, count).toFixed(2)} with only the last 64 shown.`
+        ? `, and ${mean(state.nearBits, from, count).toFixed(2)} with only the last 33 to 64 shown.`
         : "."));
     }
     parts.push(`Most probable next: “${name(best, known)}”, ${percent(chance)}.`);

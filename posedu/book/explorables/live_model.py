@@ -88,17 +88,16 @@ def live_model_page() -> Explorable:
         "live_model",
         f"""<style>{_file("live_model.css")}</style>
 <div class="predict"><p><strong>Predict first.</strong> Each model was trained on
- texts of {Settings().length} characters. Which of them read 512 characters as well as
- 64? Mark them, then see.</p>
+ texts of {Settings().length} characters. Which of them survive 512? A model survives if
+ showing it all the characters before costs less than {SURVIVAL} bits per character more
+ than showing it the last 33 to 64 of them. Mark them, then see.</p>
 <div class="controls" hidden>{predicted}{Reveal("see", "Load all seven and see")}</div>
 <div class="survivors" hidden><p class="verdict" role="status"></p>
 <div class="scores" tabindex="0" role="region" aria-label="Bits of the seven models">
-<table><thead><tr><th scope="col">encoding</th><th scope="col">bits, last 64 shown</th>
-<th scope="col">bits, all shown</th><th scope="col">survives</th>
+<table><thead><tr><th scope="col">encoding</th><th scope="col">bits, last 33 to 64
+ shown</th><th scope="col">bits, all shown</th><th scope="col">survives</th>
 <th scope="col">your mark</th></tr></thead><tbody></tbody></table></div>
-<p>Bits per character for characters 257 to 512 of the first text. A model survives if
- showing it all the characters before costs less than {SURVIVAL} bits more than showing
- it the last 33 to 64 of them.</p></div></div>
+<p>Bits per character for characters 257 to 512 of the first text.</p></div></div>
 {_plot()}""",
         (
             Choice("encoding", "encoding", {"": "choose one", **TITLES}),
@@ -120,9 +119,9 @@ def live_model_page() -> Explorable:
         "weights are loaded.",
         caption="The model runs in this page: 2 layers, 4 heads, width 64, trained on "
         "the source of Python’s standard library. Each point of a line is the mean "
-        "of the last 32 characters. For the line of the last 64, the model starts anew "
-        "every 32 characters, so that it has read 33 to 64 characters before each. A "
-        "text that you type stays in this page.",
+        "of the last 32 characters. For the line of the last 33 to 64, the model "
+        "starts anew every 32 characters, so that it has read 33 to 64 characters "
+        "before each. A text that you type stays in this page.",
         numbers={"titles": dict(TITLES), "samples": texts, "survival": SURVIVAL},
         below=f"""<div class="results" hidden>
 <p class="written" hidden>It writes on, each time the most probable character:
@@ -153,8 +152,8 @@ def _plot() -> str:
 <path class="near" d="" stroke="{INKS[1]}" style="stroke-width:2"/>
 <path class="all" d="" stroke="{INKS[0]}" style="stroke-width:2"/></svg>
 <p><span aria-hidden="true" style="color:{INKS[0]}">━</span> all characters before are
- shown · <span aria-hidden="true" style="color:{INKS[1]}">━</span> only the last 64 ·
- <span aria-hidden="true">┄</span> training length, {Settings().length}</p>"""
+ shown · <span aria-hidden="true" style="color:{INKS[1]}">━</span> only the last 33
+ to 64 · <span aria-hidden="true">┄</span> training length, {Settings().length}</p>"""
 
 
 def _y(bits: float) -> float:

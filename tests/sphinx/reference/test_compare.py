@@ -175,6 +175,13 @@ def test_the_formulas_of_a_card_are_those_that_the_code_names():
     assert compare.labels(without, known) == []
 
 
+def test_the_sentence_of_a_card_has_code_and_indices():
+    of_rope = compare._introduction(CATALOG["rope"])
+    assert "position · ω<sub>p</sub>.</p>" in of_rope
+    text = compare.CODE_OR_INDEX.sub(compare._typeset, "``a_b`` and R_Δ, not in a_name")
+    assert text == "<code>a_b</code> and R<sub>Δ</sub>, not in a_name"
+
+
 def test_all_cards_have_the_same_rows():
     rows = {tuple(compare.properties(e)) for e in CATALOG.values()}
     assert len(rows) == 1
@@ -186,10 +193,14 @@ def test_all_cards_have_the_same_rows():
 def test_what_was_not_measured_is_said():
     data = ROOT / "book" / "data"
     measured = compare.measured_time(CATALOG["alibi"], data)
-    assert re.fullmatch(r"[\d.]+ times attention without encoding, L = 512", measured)
-    assert "times a copy of the same data" in compare.measured_time(
-        CATALOG["rope"], data
+    assert re.fullmatch(
+        r"[\d.]+ times attention without encoding, L = 512; "
+        "not comparable with multiples of a copy",
+        measured,
     )
+    of_rope = compare.measured_time(CATALOG["rope"], data)
+    assert "times a copy of the same data" in of_rope
+    assert of_rope.endswith("not comparable with multiples of attention")
     nothing = compare.measured_time(CATALOG["alibi"], Path("no-such-folder"))
     assert nothing == "not measured"
     bits = compare.Result.load(data / "characters-cpu.json")

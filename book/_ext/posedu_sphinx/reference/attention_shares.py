@@ -218,6 +218,9 @@ def curve(table):
         f'<path class="posedu-axes" d="M0 0V{HEIGHT}H{WIDTH}"/>'
         f'<text x="-4" y="{_y(1) + 3}">1</text><text x="-4" y="{_y(TOP) + 3}">4</text>'
         f'<text x="0" y="92">0</text><text x="{WIDTH}" y="92">{TOKENS - 1}</text>'
+        f'<text class="posedu-axis" x="{WIDTH / 2:g}" y="92">distance</text>'
+        '<text class="posedu-axis" transform="translate(-5 29) rotate(-90)">mean share'
+        "</text>"
         f'<polyline class="posedu-none" points="{_points(shares("nope"))}"/>'
         f'<polyline points="{_points(table)}"/></svg>'
     )

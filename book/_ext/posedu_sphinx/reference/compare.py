@@ -44,6 +44,7 @@ FAMILIES = {
     "recurrent": "Recurrences",
     "graph": "Trees and graphs",
 }
+CODE_OR_INDEX = re.compile(r"``(?P<code>.*?)``|\b(?P<letter>\w)_(?P<index>\w)\b")
 LABELS = re.compile(r"Equations?\s+``(def-[\w-]+)``(?:\s+(and|to)\s+``(def-[\w-]+)``)?")
 
 
@@ -76,7 +77,7 @@ def fill(app, doctree, docname):
         parts = [
             asset("reference/compare.css"),
             _form(),
-            _color_scale(),
+            _legend(),
             f'<div class="posedu-compare">{"".join(cards)}</div>',
             f'<script type="application/json">{_joins(app, docname)}</script>',
             asset("reference/compare.js"),
@@ -130,13 +131,16 @@ def _options():
     )
 
 
-def _color_scale():
-    """Return the HTML line that explains the colors of the heat maps."""
+def _legend():
+    """Return the HTML that explains the colors of the maps and the lines below them."""
     colors = ", ".join(f"rgb({r} {g} {b})" for r, g, b in attention_shares.colors())
     return (
-        '<p class="posedu-scale">¼ of an even share or less <span role="img" '
-        'aria-label="colors from blue over white to red" style="background: '
-        f'linear-gradient(90deg, {colors})"></span> 4 times an even share or more</p>'
+        '<p class="posedu-scale">Colors of the maps: ¼ of an even share or less '
+        '<span role="img" aria-label="colors from blue over white to red" '
+        f'style="background: linear-gradient(90deg, {colors})"></span> '
+        "4 times an even share or more</p>"
+        "<p>Curves below the maps: the mean share at each distance, solid; the same "
+        "without an encoding, dashed.</p>"
     )
 
 
@@ -148,6 +152,7 @@ def _card(app, docname, encoding, data, bits):
     """
     address = page_address(app, docname, encoding.name)
     title = html.escape(encoding.title)
+    named = f'<p class="posedu-whose">{title}</p>'
     values = properties(encoding) | measurements(encoding, data, bits)
     terms = "".join(
         _row(number, f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>")
@@ -156,7 +161,7 @@ def _card(app, docname, encoding, data, bits):
     rows = [
         _row(1, f'<h2><a href="{address}">{title}</a></h2>'),
         _row(2, _introduction(encoding)),
-        _row(3, _formulas(app, docname, encoding), "posedu-across"),
+        _row(3, named + _formulas(app, docname, encoding), "posedu-across"),
         _row(4, _picture(encoding)),
         f"<dl>{terms}</dl>",
         _row(5 + len(values), _source(app, encoding), "posedu-across"),
@@ -174,12 +179,19 @@ def _row(number, content, *classes):
 
 def _introduction(encoding):
     """Return the HTML of what an encoding does, and of the paper that published it."""
-    words = re.sub(r"``(.*?)``", r"<code>\1</code>", html.escape(summary(encoding)))
+    words = CODE_OR_INDEX.sub(_typeset, html.escape(summary(encoding)))
     source = f"arXiv {encoding.arxiv}" if encoding.arxiv else "source"
     return (
         f"<p>{words}</p>"
         f'<p>{encoding.year}, <a href="{encoding.source}">{source}</a></p>'
     )
+
+
+def _typeset(found):
+    """Return the HTML of code, or of a letter with an index."""
+    if found["code"] is not None:
+        return f"<code>{found['code']}</code>"
+    return f"{found['letter']}<sub>{found['index']}</sub>"
 
 
 def summary(encoding):
@@ -322,8 +334,13 @@ def measured_time(encoding, data):
     if not found:
         return NOT_MEASURED
     record = min(found, key=lambda record: record.length)
-    limit = "a copy of the same data" if record.limit == "copy" else record.limit
-    return f"{record.ratio.median:.2f} times {limit}, L = {record.length}"
+    is_copy = record.limit == "copy"
+    limit = "a copy of the same data" if is_copy else record.limit
+    other = "attention" if is_copy else "a copy"
+    return (
+        f"{record.ratio.median:.2f} times {limit}, L = {record.length}; not "
+        f"comparable with multiples of {other}"
+    )
 
 
 def _source(app, encoding):
