@@ -196,7 +196,8 @@ def by_base(result: Result, how: str) -> Table:
             "method": [METHODS[method].title for method in METHODS],
             **{heads[m]: [bits(m, method) for method in METHODS] for m in bases},
         },
-        caption=f"Bits per character at {FACTORS[-1]} times the training length, "
+        caption=f"Bits per character (fewer are better) at {FACTORS[-1]} times the "
+        "training length, "
         f"{HOW[how]}, by RoPE's base, with the number of pairs that complete no turn "
         f"in {settings.length} tokens; {_seeds(result)} seeds, intervals at 95 %",
     )

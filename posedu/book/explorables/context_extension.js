@@ -52,7 +52,7 @@ posedu.live("context_extension", ({ find }) => {
       summary: `${select.selectedOptions[0].text}, s = ${s}: ${slow} of ${d / 2} pairs ` +
         `do not complete a full turn in training, and ${isNew.filter(Boolean).length} meet new ` +
         `angles in ${(trained * s).toLocaleString("en")} tokens. From one token to the ` +
-        `next the fastest pair rotates by ${(scaled[0] / all[0]).toFixed(2)} of its trained angle.`,
+        `next the fastest pair rotates by ${(scaled[0] / all[0]).toFixed(2)} times the angle of training.`,
     };
   };
 });

@@ -16,8 +16,8 @@ Scaling = Callable[[Float[Array, "pairs"], float], Float[Array, "pairs"]]
 TRAINED = 4096
 SHARE = 0.75  # share of the pairs that p-RoPE rotates
 METHODS = {
-    "index": "YaRN, as it runs",
-    "turns": "YaRN, as printed",
+    "index": "YaRN, ramp of the code",
+    "turns": "YaRN, ramp of the paper",
     "llama3": "Llama 3",
     "pi": "position interpolation",
     "ntk": "NTK-aware",
@@ -160,7 +160,7 @@ def summary_text(method: str, factor: float, base: float, d: int) -> str:
         f"{METHODS[method]}, s = {factor:g}: {slow} of {d // 2} pairs do not complete "
         f"a full turn in training, and {new} meet new angles in "
         f"{TRAINED * factor:,.0f} tokens. From one token to the next the fastest pair "
-        f"rotates by {scaled[0] / omega[0]:.2f} of its trained angle."
+        f"rotates by {scaled[0] / omega[0]:.2f} times the angle of training."
     )
 
 

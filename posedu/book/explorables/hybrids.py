@@ -87,10 +87,10 @@ def hybrids_explorable() -> Explorable:
             ),
         ),
         summary=summary_text(first, LAYER, DOUBLINGS),
-        caption="The layers of a model, and the bytes in its cache: keys and values "
-        "with 2 bytes a number, states with 4. “Attention in all” is the same model "
-        "with an attention layer in place of each recurrent one. Windows, which keep "
-        "fewer keys, are not counted.",
+        caption="The layers of a model, and the bytes in its cache, on a logarithmic "
+        "scale: keys and values with 2 bytes a number, states with 4. “Attention in "
+        "all” is the same model with an attention layer in place of each recurrent "
+        "one. Windows are ignored: layers with a window keep fewer keys.",
         numbers={"models": models, "heights": HEIGHTS},
     )
 

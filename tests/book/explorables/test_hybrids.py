@@ -45,6 +45,17 @@ def check(page, name, layer, doublings):
     assert summary == hybrids.summary_text(hybrids.numbers(model), layer, doublings)
 
 
+def test_the_mark_has_the_color_of_text_under_the_theme(open_page):
+    # Bootstrap, which the theme contains, colors the class.
+    page = open_page(FRAGMENTS["hybrids"])
+    page.add_style_tag(content=".mark { color: rgb(1, 2, 3) }")
+    inks = page.locator("figure").evaluate(
+        """(figure) => ["path.mark", "svg"].map(
+          (name) => getComputedStyle(figure.querySelector(name)).color)"""
+    )
+    assert inks[0] == inks[1]
+
+
 def test_layers_bytes_and_summary_are_those_of_the_configurations(open_page):
     page = open_page(FRAGMENTS["hybrids"])
     check(page, hybrids.FIRST, hybrids.LAYER, hybrids.DOUBLINGS)
