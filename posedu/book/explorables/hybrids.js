@@ -26,7 +26,7 @@ posedu.live("hybrids", ({ find, numbers }) => {
           : "").join(""));
     }
     const x = (LEFT + step * (layer + 0.5)).toFixed(1);
-    find(".mark").setAttribute("d", `M${x},${BOTTOM + 3}l5,9h-10Z`);
+    find(".chosen").setAttribute("d", `M${x},${BOTTOM + 3}l5,9h-10Z`);
     find(".recurrent").setAttribute("width", length(shown.fixed));
     find(".attention").setAttribute("width", length(shown.grows * tokens));
     find(".alone").setAttribute("width", length(shown.alone * tokens));

@@ -64,7 +64,7 @@ def hybrids_explorable() -> Explorable:
  from left to right, tall where there is attention, half as tall where there is a
  recurrence; below, the bytes that they cache, on a scale of powers of ten">
 {bars}
-<path class="mark" d="{mark(LAYER, step)}" fill="currentColor"/>
+<path class="chosen" d="{mark(LAYER, step)}" fill="currentColor"/>
 {marks}{rows}
 </svg>
 <p><span style="white-space:nowrap"><span aria-hidden="true"

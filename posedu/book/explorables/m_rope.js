@@ -21,7 +21,7 @@ posedu.live("m_rope", ({ find }) => {
       find(`path.incomplete${axis}`).setAttribute("d", ticks(own.filter((wave) => wave > steps)));
       return `${complete.length} of ${own.length} pairs of ${name}`;
     });
-    find("path.mark").setAttribute("d", `M${66 + width * (span - low)},8V146`);
+    find("path.chosen").setAttribute("d", `M${66 + width * (span - low)},8V146`);
     return {
       span: steps.toLocaleString("en"),
       summary: `Over ${steps.toLocaleString("en")} steps ${counts[0]}, ${counts[1]} and ` +

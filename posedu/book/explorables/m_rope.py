@@ -47,7 +47,7 @@ def m_rope_explorable() -> Explorable:
 <svg class="plot" viewBox="-8 0 424 184" role="img" aria-label="Three lines, of time,
  rows and columns, with a tick at the wavelength of each pair, and a mark at the span">
 {lines}{marks}<text x="234" y="180">wavelength, in steps</text>
-<path class="mark" d="{mark(AT)}" stroke="currentColor" stroke-dasharray="4 4"/>
+<path class="chosen" d="{mark(AT)}" stroke="currentColor" stroke-dasharray="4 4"/>
 </svg>
 <p>Colored: pairs that complete a full turn within the span · <span
  aria-hidden="true">┆</span> the span</p>"""

@@ -50,7 +50,7 @@ def test_the_mark_has_the_color_of_text_under_the_theme(open_page):
     page = open_page(FRAGMENTS["hybrids"])
     page.add_style_tag(content=".mark { color: rgb(1, 2, 3) }")
     inks = page.locator("figure").evaluate(
-        """(figure) => ["path.mark", "svg"].map(
+        """(figure) => ["path.chosen", "svg"].map(
           (name) => getComputedStyle(figure.querySelector(name)).color)"""
     )
     assert inks[0] == inks[1]

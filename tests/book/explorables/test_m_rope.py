@@ -25,7 +25,7 @@ def check(page):
             expected = m_rope.ticks(model, axis, span, complete)
             found = shown["paths"][f"{name}{axis}"]
             close(numbers(found), numbers(expected), 3, 0.011)
-    assert shown["paths"]["mark"] == m_rope.mark(span)
+    assert shown["paths"]["chosen"] == m_rope.mark(span)
     assert shown["summary"] == m_rope.summary_text(model, span)
 
 

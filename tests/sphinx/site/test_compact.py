@@ -8,6 +8,7 @@ import re
 import pytest
 from fontTools.ttLib import TTFont
 from PIL import Image
+from pygments.formatters import HtmlFormatter
 
 from posedu_sphinx.build import HTML
 from posedu_sphinx.site import compact, figure_text
@@ -42,6 +43,16 @@ LETTER = (
     '<defs><path id="_0" d="M2034 4250Q1547.23 4250 1301 3770z"'
     ' transform="scale(0.015625)"/></defs>'
 )
+
+
+def test_the_parts_of_a_string_have_one_color_in_both_styles():
+    for style in ("a11y-high-contrast-light", "a11y-high-contrast-dark"):
+        rules = HtmlFormatter(style=style).get_style_defs(".highlight")
+        colors = {
+            tuple(re.findall(rf"\.highlight \.{part} {{([^}}]*)}}", rules))
+            for part in compact.PARTS_OF_STRINGS
+        }
+        assert len(colors) == 1 and colors != {()}
 
 
 def test_a_figure_keeps_hundredths_and_the_names_that_are_used():
@@ -81,6 +92,14 @@ def test_a_letter_of_another_outline_is_defined_anew():
         (
             '<pre><span class="s">a</span>\n<span class="k">b</span></pre>',
             "<pre><i class=s>a</i>\n<i class=k>b</i></pre>",
+        ),
+        (
+            '<pre><span class="sa">f</span><span class="s2">"</span> </pre>',
+            '<pre><i class=s>f"</i> </pre>',
+        ),
+        (
+            '<pre><span class="s2">"</span> <span class="s2">"</span></pre>',
+            '<pre><i class=s2>"</i> <i class=s2>"</i></pre>',
         ),
         (
             '<pre><span class="s">a<b>b</b></span></pre>',

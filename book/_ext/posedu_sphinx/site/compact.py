@@ -59,6 +59,11 @@ UNREAD = (  # classes of the most frequent elements that nothing reads
 )
 TOKEN = re.compile(r'<span class="(\w+)">([^<]*)</span>')
 CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+# Neighboring parts of a string, which both styles of code color alike.
+PARTS_OF_STRINGS = ("s", "s1", "s2", "sa", "sd", "se", "si")
+_PART = rf"<i class=(?:{'|'.join(PARTS_OF_STRINGS)})>"
+STRING = re.compile(rf"{_PART}([^<]*(?:</i>{_PART}[^<]*)+)")
+_BETWEEN = re.compile(rf"</i>{_PART}")
 # Jupyter Book's second table of contents, for a way of printing that the book has not.
 FOR_PRINT = re.compile(
     r'<div id="jb-print-docs-body".*?(?=<div id="searchbox">)', re.DOTALL
@@ -82,8 +87,14 @@ def compact_page(page):
     page = PICTURE.sub(_smaller_picture, page)
     for names in UNREAD:
         page = names.sub("", page)
-    page = CODE.sub(lambda found: TOKEN.sub(r"<i class=\1>\2</i>", found[0]), page)
+    page = CODE.sub(_shorter_code, page)
     return LINE_END.sub(lambda found: found[1] or "\n", page)
+
+
+def _shorter_code(found):
+    """Return code with short elements of colors, one for each string."""
+    code = TOKEN.sub(r"<i class=\1>\2</i>", found[0])
+    return STRING.sub(lambda m: "<i class=s>" + _BETWEEN.sub("", m[1]), code)
 
 
 def compact_figure(svg, known):
