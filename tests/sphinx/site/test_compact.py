@@ -10,6 +10,7 @@ from fontTools.ttLib import TTFont
 from PIL import Image
 from pygments.formatters import HtmlFormatter
 
+from posedu_sphinx import ROOT
 from posedu_sphinx.build import HTML
 from posedu_sphinx.site import compact, figure_text
 from posedu_sphinx.site.packed_scripts import packed, unpacked
@@ -241,6 +242,15 @@ def test_a_packed_text_is_small_and_unpacked_by_a_browser(browser):
     tab = browser.new_page()
     assert tab.evaluate(small) == tab.evaluate(unpacked(small)) == text
     tab.close()
+
+
+def test_the_short_elements_of_code_are_upright(browser):
+    tab = browser.new_page()
+    tab.set_content('<div class="highlight"><pre><i class=k>if</i></pre></div>')
+    tab.add_style_tag(path=ROOT / "book/_static/book.css")
+    style = tab.locator("i").evaluate("(i) => getComputedStyle(i).fontStyle")
+    tab.close()
+    assert style == "normal"
 
 
 @pytest.mark.site
