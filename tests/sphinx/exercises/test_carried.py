@@ -3,12 +3,14 @@
 import base64
 import io
 import lzma
+import re
 import zipfile
 
 import nbformat
 import pytest
 
 from posedu.book.exercises import sheets
+from posedu.book.projects import projects
 from posedu_sphinx.exercises import carried, notebooks
 
 LARGEST = 600_000  # characters of the package, which the site has once
@@ -56,17 +58,29 @@ def test_a_notebook_has_the_explorables_that_it_calls():
     assert carried.explorables_in("no_explorable()") == ""
 
 
-def test_projects_travel_with_their_own_notebooks_without_solutions():
-    files = unpacked(carried.projects())
-    assert "posedu/book/projects/ring.py" in files
-    assert "posedu/book/projects/black_box.json" in files
-    assert not any("solutions" in name for name in files)
+def test_a_project_travels_with_its_own_notebook_without_solutions():
+    files = unpacked(carried.project("black-box"))
+    assert {"black_box.py", "black_box.json", "records.py", "measuring.py"} <= {
+        file.removeprefix("posedu/book/projects/") for file in files
+    }
+    assert not any("solutions" in file or "/ring." in file for file in files)
     paths = [*notebooks.PROJECTS.glob("*.ipynb"), notebooks.NOTEBOOKS / "rope.ipynb"]
     for path in paths:
         notebook = nbformat.read(path, as_version=4)
-        light = notebooks.self_contained(notebook, path.stem, package="")
-        is_project = path.parent == notebooks.PROJECTS
-        assert (carried.projects() in nbformat.writes(light)) == is_project
+        light = nbformat.writes(
+            notebooks.self_contained(notebook, path.stem, package="")
+        )
+        for name in projects():
+            assert (carried.project(name) in light) == (name == path.stem)
+
+
+@pytest.mark.parametrize("name", projects())
+def test_a_project_imports_no_other(name):
+    files = unpacked(carried.project(name))
+    code = "\n".join(text for file, text in files.items() if file.endswith(".py"))
+    imported = {*re.findall(r"from posedu\.book\.projects\.(\w+) import", code)}
+    assert "records" in imported
+    assert {f"posedu/book/projects/{module}.py" for module in imported} <= {*files}
 
 
 def test_docstrings_and_comments_are_left_out_and_code_stays():

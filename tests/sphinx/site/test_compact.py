@@ -5,6 +5,7 @@ import io
 import json
 import re
 
+import numpy as np
 import pytest
 from fontTools.ttLib import TTFont
 from PIL import Image
@@ -17,6 +18,7 @@ from posedu_sphinx.site.packed_scripts import packed, unpacked
 
 LARGEST = 48_000_000  # bytes of the whole site, without its files for paper
 
+STYLES = ("a11y-high-contrast-light", "a11y-high-contrast-dark")
 FIGURE = """<svg role="img" viewBox="0 0 9 9">
  <g id="figure_1">
   <g id="text_1">
@@ -41,19 +43,29 @@ SMALL = (
 )
 STYLE = "<style>._1{fill:currentColor}</style>"
 LETTER = (
-    '<defs><path id="_0" d="M2034 4250Q1547.23 4250 1301 3770z"'
+    '<defs><path id="_0" d="m2034 4250q-486.77 0-733-480z"'
     ' transform="scale(0.015625)"/></defs>'
 )
 
 
-def test_the_parts_of_a_string_have_one_color_in_both_styles():
-    for style in ("a11y-high-contrast-light", "a11y-high-contrast-dark"):
-        rules = HtmlFormatter(style=style).get_style_defs(".highlight")
-        colors = {
-            tuple(re.findall(rf"\.highlight \.{part} {{([^}}]*)}}", rules))
-            for part in compact.PARTS_OF_STRINGS
-        }
-        assert len(colors) == 1 and colors != {()}
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("classes", compact.ELEMENTS.values())
+def test_the_classes_of_an_element_have_one_color(classes, style):
+    colors = {tuple(rules_of(style, name)) for name in classes}
+    assert len(colors) == 1 and colors != {()}
+
+
+def rules_of(style, name):
+    rules = HtmlFormatter(style=style).get_style_defs(".highlight")
+    return re.findall(rf"\.highlight \.{name} {{([^}}]*)}}", rules)
+
+
+def test_an_element_of_code_has_the_color_of_its_classes():
+    rule = 'html[data-theme="dark"] .highlight .k{ color: #DCC6E0 }\n'
+    other = ".highlight .kt{color: red}"
+    assert compact.with_elements(rule + other) == (
+        rule.rstrip("\n") + rule.replace(".k{", "b{") + other
+    )
 
 
 def test_a_figure_keeps_hundredths_and_the_names_that_are_used():
@@ -73,8 +85,40 @@ def test_a_letter_of_another_outline_is_defined_anew():
     other = FIGURE.replace("2034", "2035")
     page = compact.compact_page(FIGURE + other)
     anew = LETTER.replace("2034", "2035").replace("_0", "_2")
+    anew = anew.replace("q-486.77", "q-487.77").replace("-733", "-734")
     first = SMALL.format(LETTER, "_0", STYLE, "_1")
     assert page == first + SMALL.format(anew, "_2", "", "_1")
+
+
+def test_a_path_keeps_its_points(browser):
+    rng = np.random.default_rng(0)
+
+    def random_path():
+        path = ""
+        for command in "MLLQzLCMQLzMLz":
+            points = rng.integers(-999, 999, {"z": 0, "C": 6, "Q": 4}.get(command, 2))
+            path += command + " ".join(f"{point / 100}" for point in points)
+        return path
+
+    tab = browser.new_page()
+    tab.set_content("<svg><path id='a' /><path id='b' /></svg>")
+    for path in [random_path() for _ in range(20)]:
+        short = compact.compact_figure(f'<svg><path d="{path}"/></svg>', {})
+        (d,) = re.findall(r' d="([^"]*)"', short)
+        same = """([a, b]) => {
+            const drawn = [a, b].map((d, n) => {
+                const path = document.getElementById("ab"[n]);
+                path.setAttribute("d", d);
+                const total = path.getTotalLength();
+                return [0, .2, .4, .6, .8, 1].flatMap((share) => {
+                    const point = path.getPointAtLength(share * total);
+                    return [total, point.x, point.y];
+                });
+            });
+            return drawn[0].map((number, n) => Math.abs(number - drawn[1][n]));
+        }"""
+        assert max(tab.evaluate(same, [path, d])) < 1e-3
+    tab.close()
 
 
 @pytest.mark.parametrize(
@@ -88,25 +132,27 @@ def test_a_letter_of_another_outline_is_defined_anew():
         ("<svg><g id='x'>\n  </g></svg>", "<svg><g id='x'>\n</g></svg>"),
         (
             '<pre><span class="s">a</span>\n\n <span class="s">b</span></pre>',
-            "<pre><i class=s>a\n\n b</i></pre>",
+            "<pre><u>a\n\n b</u></pre>",
         ),
         (
             '<pre><span class="s">a</span>\n<span class="k">b</span></pre>',
-            "<pre><i class=s>a</i>\n<i class=k>b</i></pre>",
+            "<pre><u>a</u>\n<b>b</b></pre>",
         ),
         (
             '<pre><span class="sa">f</span><span class="s2">"</span> </pre>',
-            '<pre><i class=s>f"</i> </pre>',
+            '<pre><u>f"</u> </pre>',
         ),
         (
             '<pre><span class="s2">"</span> <span class="s2">"</span></pre>',
-            '<pre><i class=s2>"</i> <i class=s2>"</i></pre>',
+            '<pre><u>"</u> <u>"</u></pre>',
         ),
         (
             '<pre><span class="s">a<b>b</b></span></pre>',
             '<pre><span class="s">a<b>b</b></span></pre>',
         ),
         ('<a class="reference internal" href="#a">', '<a href="#a">'),
+        ('<a href="b.html#a.B" title="a.B">', '<a href="b.html#a.B">'),
+        ('<a href="b.html#a" title="About">', '<a href="b.html#a" title="About">'),
         (
             '<li class="has-children"><a class="reference internal" href="#a">',
             '<li class="has-children"><a class="reference internal" href="#a">',
@@ -244,13 +290,18 @@ def test_a_packed_text_is_small_and_unpacked_by_a_browser(browser):
     tab.close()
 
 
-def test_the_short_elements_of_code_are_upright(browser):
+@pytest.mark.parametrize("element", compact.ELEMENTS)
+def test_the_short_elements_of_code_are_plain(browser, element):
     tab = browser.new_page()
-    tab.set_content('<div class="highlight"><pre><i class=k>if</i></pre></div>')
+    code = f"<{element}>if</{element}>"
+    tab.set_content(f'<div class="highlight"><pre>{code}</pre></div>')
     tab.add_style_tag(path=ROOT / "book/_static/book.css")
-    style = tab.locator("i").evaluate("(i) => getComputedStyle(i).fontStyle")
+    found = tab.locator(f"pre {element}").evaluate(
+        "(e) => { const s = getComputedStyle(e);"
+        " return [s.fontStyle, s.fontWeight, s.textDecorationLine]; }"
+    )
     tab.close()
-    assert style == "normal"
+    assert found == ["normal", "400", "none"]
 
 
 @pytest.mark.site

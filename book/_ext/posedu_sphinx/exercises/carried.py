@@ -20,6 +20,7 @@ from pathlib import Path
 import posedu
 from posedu.book import explorables
 from posedu.book.exercises import sheets
+from posedu.book.projects import projects
 from posedu.book.provenance import commit
 
 NAME = "posedu-package.txt"  # in the site's folder of sources
@@ -96,16 +97,19 @@ def _of_explorable(name):
     return name.removeprefix(EXPLORABLES).partition(".")[0] if is_one else ""
 
 
-@functools.cache
-def projects():
-    """Return the modules of the projects without their solutions: see :func:`packed`.
+def project(name):
+    """Return the files of a project, and those that all projects share, as text.
 
-    All notebooks of projects import them, and no other notebook does.
+    Its solutions are left out. The text is that of :func:`packed`; ``name`` is the last
+    part of the notebook's name, and no other notebook has these files.
     """
-    of_projects = ((n, p) for n, p in _files() if n.startswith(PROJECTS))
-    return packed(
-        {n: _shipped(p) for n, p in of_projects if not n.startswith(SOLUTIONS)}
-    )
+    apart = {other.replace("-", "_") for other in projects() if other != name}
+    files = {}
+    for file, path in _files():
+        is_shared = file.startswith(PROJECTS) and path.stem not in apart
+        if is_shared and not file.startswith(SOLUTIONS):
+            files[file] = _shipped(path)
+    return packed(files)
 
 
 def _files():

@@ -200,7 +200,7 @@ def _own_parts(name, code):
     """Return the parts of posedu that no other notebook needs, separated by spaces."""
     parts = [carried.explorables_in(code)]
     if "posedu.book.projects" in code:
-        parts.append(carried.projects())
+        parts.append(carried.project(name))
     if f'check("{name}-' in code:
         parts.append(carried.sheet(name))
     return " ".join(filter(None, parts))

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from posedu_sphinx.site import one_stylesheet
 from posedu_sphinx.site.figure_text import as_text, characters_of, write_font
 from posedu_sphinx.site.packed_scripts import PACKED, packed
 
@@ -37,6 +38,15 @@ UNSTYLED_SPAN = re.compile(
     r'|sig-prename descclassname)">'
 )
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+COMMAND = re.compile(r"([MLQCz])([^MLQCz]*)")  # of a path by matplotlib
+ZERO = re.compile(r"(?<![\d.])0(?=\.)")
+UNNEEDED_SPACE = re.compile(r" ?([a-z]) ?| (?=-)")
+SECOND_POINT = re.compile(r"(\.\d+) (?=\.)")  # it begins a number
+# What a figure inside a page doesn't need, and elements without a color.
+UNNEEDED = re.compile(
+    r' xmlns(?::xlink)?="[^"]*"| version="1\.1"'
+    r'|<path d="[^"]*"(?: clip-path="[^"]*")? style="fill:none"/>'
+)
 COORDINATES = re.compile(r' (?:d|x|y|width|height)="[^"]*"|translate\([^)]*\)')
 LINE_END = re.compile(r"(<(pre|textarea|script|style)\b.*?</\2>)|\s*\n\s*", re.DOTALL)
 PREVIEWS = re.compile(r"(?<=selector_to_html = )\{.*?\}(?=\n)", re.DOTALL)
@@ -56,14 +66,22 @@ UNREAD = (  # classes of the most frequent elements that nothing reads
     re.compile(r'(?<!has-children"><a)(?<=<a) class="reference internal"(?= href)'),
     re.compile(r'(?<=class="math notranslate) nohighlight(?=")'),
     re.compile(r'(?<=class=")docutils (?=literal notranslate")'),
+    re.compile(r'(?<=<div class="cell) docutils container(?=")'),
+    re.compile(r'(?<=<div class="cell_input) docutils container(?=")'),
+    re.compile(r'(?<=<div class="cell_output) docutils container(?=")'),
 )
+OWN_TITLE = re.compile(r'(<a [^>]*href="[^"#]*#([^"]+)") title="\2"')
+NAVIGATION = re.compile(r'<nav class="bd-links\b.*?</nav>', re.DOTALL)
 TOKEN = re.compile(r'<span class="(\w+)">([^<]*)</span>')
 CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
-# Neighboring parts of a string, which both styles of code color alike.
-PARTS_OF_STRINGS = ("s", "s1", "s2", "sa", "sd", "se", "si")
-_PART = rf"<i class=(?:{'|'.join(PARTS_OF_STRINGS)})>"
-STRING = re.compile(rf"{_PART}([^<]*(?:</i>{_PART}[^<]*)+)")
-_BETWEEN = re.compile(rf"</i>{_PART}")
+# The most frequent classes of code, by an element that stands for them. Both styles of
+# code color those of one element alike.
+ELEMENTS = {
+    "b": ("k", "kc", "kd", "kn", "kr", "ow"),
+    "i": ("nb", "bp", "mb", "mf", "mh", "mi", "mo", "nd", "vm"),
+    "u": ("s", "s1", "s2", "sa", "sb", "sd", "se", "sh", "si"),
+}
+ELEMENT_OF = {name: element for element in ELEMENTS for name in ELEMENTS[element]}
 # Jupyter Book's second table of contents, for a way of printing that the book has not.
 FOR_PRINT = re.compile(
     r'<div id="jb-print-docs-body".*?(?=<div id="searchbox">)', re.DOTALL
@@ -87,14 +105,31 @@ def compact_page(page):
     page = PICTURE.sub(_smaller_picture, page)
     for names in UNREAD:
         page = names.sub("", page)
+    page = OWN_TITLE.sub(r"\1", page)
+    page = NAVIGATION.sub(lambda m: m[0].replace(' class="toctree-l1"', ""), page)
     page = CODE.sub(_shorter_code, page)
     return LINE_END.sub(lambda found: found[1] or "\n", page)
 
 
 def _shorter_code(found):
     """Return code with short elements of colors, one for each string."""
-    code = TOKEN.sub(r"<i class=\1>\2</i>", found[0])
-    return STRING.sub(lambda m: "<i class=s>" + _BETWEEN.sub("", m[1]), code)
+    code = TOKEN.sub(_short_token, found[0].replace("<span></span>", "", 1))
+    return code.replace("</u><u>", "")
+
+
+def _short_token(found):
+    name, text = found.groups()
+    if element := ELEMENT_OF.get(name):
+        return f"<{element}>{text}</{element}>"
+    return f"<i class={name}>{text}</i>"
+
+
+def with_elements(sheet):
+    """Return a stylesheet with the colors of the elements that stand for classes."""
+    for element, (name, *_) in ELEMENTS.items():
+        rule = re.compile(rf"([^{{}}]*\.highlight )\.{name}(\s*{{[^}}]*}})")
+        sheet = rule.sub(rf"\g<0>\1{element}\2", sheet)
+    return sheet
 
 
 def compact_figure(svg, known):
@@ -105,10 +140,10 @@ def compact_figure(svg, known):
     names. What it has is not defined again, and what it lacks is added.
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = COORDINATES.sub(lambda found: LONG_NUMBER.sub(_rounded, found[0]), svg)
+    svg = COORDINATES.sub(_with_rounded, svg)
     svg = re.sub(r' d="([^"]*)"', _path, svg)
     svg = re.sub(r'style="[^"]*"', lambda m: re.sub(r"([:;]) ", r"\1", m[0]), svg)
-    svg = svg.replace("xlink:href=", "href=")
+    svg = UNNEEDED.sub("", svg.replace("xlink:href=", "href="))
     svg = re.sub(
         r'(<use [^>]*) transform="translate\((\S+) (\S+)\)"', r'\1 x="\2" y="\3"', svg
     )
@@ -123,16 +158,36 @@ def compact_figure(svg, known):
     return _with_classes(svg, known)
 
 
+def _with_rounded(found):
+    return LONG_NUMBER.sub(lambda number: _rounded(number[0]), found[0])
+
+
 def _rounded(number):
-    text = f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+    text = f"{float(number):.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def _path(found):
-    """Return the attribute of a path without spaces around its commands."""
-    words = " ".join(found[1].split())
-    commands = re.sub(" ?([A-Za-z]) ?", r"\1", words)
-    return f' d="{commands}"'
+    """Return the attribute of a path with each point as seen from the one before.
+
+    Of matplotlib's commands all letters are capitals, and no letter has two sets of
+    points. Sums of the hundredths that are written are the points themselves.
+    """
+    path, before = [], ""
+    at = start = np.zeros(2, int)
+    for command, numbers in COMMAND.findall(found[1]):
+        points = np.rint(100 * np.array(numbers.split(), float)).astype(int)
+        steps = (points.reshape(-1, 2) - at).ravel() / 100
+        letter = command.lower()
+        path.append("" if letter == before else letter)
+        path.extend(map(_rounded, steps))
+        at = start if letter == "z" else points[-2:]
+        if letter == "m":
+            start = at
+        before = {"m": "l", "z": ""}.get(letter, letter)
+    text = ZERO.sub("", " ".join(filter(None, path)))
+    text = SECOND_POINT.sub(r"\1", UNNEEDED_SPACE.sub(r"\1", text))
+    return f' d="{text}"'
 
 
 def _defined_once(found, known, names):
@@ -245,6 +300,7 @@ def finish(app, exception):
         if found := PREVIEWS_OF_PAGE.search(page):
             script = path.parent / found[1]
             _rewrite(script, functools.partial(compact_previews, page=page))
+    _rewrite(site / "_static" / one_stylesheet.NAME, with_elements)
     write_font(site, characters)
 
 
