@@ -11,10 +11,7 @@ from posedu.book.experiments.addition import (
     Run,
     Settings,
 )
-
-MADE = dict(
-    date="2026-01-01", device="", threads=1, commit=None, versions={"torch": ""}
-)
+from support.known_runs import MADE
 
 
 def result_of(accuracy, names=tuple(CONDITIONS)):

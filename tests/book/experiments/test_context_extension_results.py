@@ -15,12 +15,9 @@ from posedu.book.experiments.context_extension import (
     labels,
 )
 from support import ROOT
+from support.known_runs import MADE
 
 DATA = ROOT / "book/data"
-MADE = {
-    **{"date": "2026-01-01", "device": "cpu", "threads": 1, "commit": "abc"},
-    "versions": {"torch": "2"},
-}
 WORSE = {  # bits more than at the training length, by factor, as they are
     ("rope", "none"): (1.0, 2.0, 3.0),
     ("rope", "pi"): (0.5, 2.1, 2.0),

@@ -4,39 +4,8 @@ import pytest
 
 from posedu.book.experiments import hybrids_results as results
 from posedu.book.experiments import sequences_results
-from posedu.book.experiments.hybrids import (
-    CONDITIONS,
-    METHOD,
-    TASKS,
-    Result,
-    Run,
-    Settings,
-)
-
-MADE = dict(
-    date="2026-01-01", device="", threads=1, commit=None, versions={"torch": ""}
-)
-
-
-def result_of(accuracy):
-    """A result whose accuracies are ``accuracy(task, encoding, multiple, seed)``."""
-    settings = Settings()
-    multiples = {m: str(m * settings.length) for m in Result.multiples}
-    runs = [
-        Run(
-            task=task,
-            encoding=name,
-            seed=seed,
-            accuracy={n: accuracy(task, name, m, seed) for m, n in multiples.items()},
-            loss=0.0,
-            seconds=1.0,
-            made=MADE,
-        )
-        for task in TASKS
-        for name in CONDITIONS
-        for seed in (1, 2, 3)
-    ]
-    return Result(METHOD, settings, runs)
+from posedu.book.experiments.hybrids import CONDITIONS, METHOD, TASKS, Result
+from support.known_runs import result_of
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +18,7 @@ def known():
         is_right = (name == "recurrent") == (task in results.STATES)
         return 0.9 / multiple if is_right else 0.2 + 0.001 * seed * (len(name) % 3)
 
-    return result_of(accuracy)
+    return result_of(Result, METHOD, accuracy)
 
 
 def test_the_figure_has_a_line_for_each_model_and_a_legend_of_its_own(known):

@@ -16,11 +16,8 @@ from posedu.book.experiments.needles import (
     factors,
     label,
 )
+from support.known_runs import MADE
 
-MADE = {
-    **{"date": "2026-01-01", "device": "cpu", "threads": 1, "commit": "abc"},
-    "versions": {"torch": "2"},
-}
 RIGHT = {  # by factor; what is not listed is right half of the time
     ("rope", "none"): (0.4, 0.3, 0.2),
     ("rope", "pi"): (0.45, 0.4, 0.3),

@@ -14,11 +14,8 @@ from posedu.book.experiments.new_angles import (
     label,
 )
 from support import ROOT
+from support.known_runs import MADE
 
-MADE = {
-    **{"date": "2026-01-01", "device": "cpu", "threads": 1, "commit": "abc"},
-    "versions": {"torch": "2"},
-}
 COST = {"window": 0.0, "all pairs": 0.25, "unturned pairs": 0.75, "none": 2.0}
 
 

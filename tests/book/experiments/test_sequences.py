@@ -46,13 +46,11 @@ from posedu.torch import (
     tiled_attention,
 )
 from support import ROOT
+from support.known_runs import MADE
 
 SMALL = Settings(steps=3, batch=4, length=16, heads=2, d=4, tested=6)
 EPS = torch.finfo(torch.float64).eps
 ACCURATE = {str(m * SMALL.length): 1.0 for m in MULTIPLES}
-MADE = dict(
-    date="2026-01-01", device="", threads=1, commit=None, versions={"torch": ""}
-)
 SHORTEST = {"count": 1, "copy": 2 * COPIED, "recall": 1, "n-back": 1}
 
 

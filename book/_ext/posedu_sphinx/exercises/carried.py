@@ -97,6 +97,7 @@ def _of_explorable(name):
     return name.removeprefix(EXPLORABLES).partition(".")[0] if is_one else ""
 
 
+@functools.cache
 def project(name):
     """Return the files of a project, and those that all projects share, as text.
 
