@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -521,27 +521,36 @@ class Model(CausalModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(AnyRun):
+class BitsRun(AnyRun):
     """Result of one training: bits per character and accuracy at each test length.
 
-    ``bits`` and ``accuracy`` map each test length, written as text, to the value.
-
-    ``rate`` is the learning rate; ``loss`` is the mean training loss of the last tenth
-    of the steps, in bits. ``trained`` has the values of an encoding's parameters that
-    are single numbers, by layer and name, such as "0.c".
+    ``bits`` and ``accuracy`` map each test length, written as text, to the value;
+    ``loss`` is the mean training loss of the last tenth of the steps, in bits.
     """
 
-    rate: float
     bits: dict[str, float]
-    trained: dict[str, float] = field(default_factory=dict)
 
-    known: ClassVar[tuple[str, ...]] = tuple(ALL)
+    known: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
         require_choice("encoding", self.encoding, self.known)
         super().__post_init__()
         for length, value in self.bits.items():
             require_finite(f"{self.name}: bits at {length}", value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(BitsRun):
+    """Result of one training at one learning rate, ``rate``.
+
+    ``trained`` has the values of an encoding's parameters that are single numbers, by
+    layer and name, such as "0.c".
+    """
+
+    rate: float
+    trained: dict[str, float] = field(default_factory=dict)
+
+    known = tuple(ALL)
 
     @property
     def key(self) -> tuple[str | int | float, ...]:
@@ -550,19 +559,57 @@ class Run(AnyRun):
 
 
 @dataclass
-class Result(Runs):
-    """All runs of the character experiment, with its method and settings."""
+class BitsResult(Runs):
+    """All runs of an experiment on bits per character, with its method and settings.
 
-    settings_type = Settings
-    run_type = Run
+    ``shown`` are its encodings or models by name, ``multiples`` the test lengths over
+    the training length.
+    """
+
+    shown: ClassVar[Mapping[str, "Condition | sequences.Condition"]]
+    multiples: ClassVar[tuple[int, ...]]
 
     def lengths(self) -> list[int]:
         """Return the tested lengths, the training length first."""
-        return [m * self.settings.length for m in MULTIPLES]
+        return [m * self.settings.length for m in self.multiples]
 
     def evaluations(self) -> list[str]:
         """Return the tested lengths as text, the keys of bits and accuracies."""
         return [str(n) for n in self.lengths()]
+
+    def bits(self, encoding: str, length: int) -> Float[np.ndarray, "seeds"]:
+        """Return bits per character of one encoding at one length, by rising seed.
+
+        Only reported runs count; the array is empty if the encoding has none.
+        """
+        of = [run for run in self.reported() if run.encoding == encoding]
+        ordered = sorted(of, key=lambda run: run.seed)
+        return np.array([run.bits[str(length)] for run in ordered])
+
+    def encodings(self) -> list[str]:
+        """Return the names of encodings with reported runs, as ``shown`` has them."""
+        trained = {run.encoding for run in self.reported()}
+        return [name for name in self.shown if name in trained]
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the rows of the printed table: the head, then a row for each encoding.
+
+        A row has the encoding's title and its mean bits at every test length, as text.
+        """
+        yield ("bits per character", *(f"L = {n}" for n in self.lengths()))
+        for name in self.encodings():
+            values = (self.bits(name, n) for n in self.lengths())
+            yield (self.shown[name].title, *map(in_bits, values))
+
+
+@dataclass
+class Result(BitsResult):
+    """All runs of the character experiment, with its method and settings."""
+
+    settings_type = Settings
+    run_type = Run
+    shown = ALL
+    multiples = MULTIPLES
 
     def choosing(self) -> list[Run]:
         """Return the runs on the seeds that only serve to choose the learning rate."""
@@ -634,29 +681,6 @@ class Result(Runs):
         same = len({*map(frozenset, seeds.values())}) == 1
         return not self.interrupted and same
 
-    def bits(self, encoding: str, length: int) -> Float[np.ndarray, "seeds"]:
-        """Return bits per character of one encoding at one length, by rising seed.
-
-        Only reported runs count; the array is empty if the encoding has none.
-        """
-        of = [run for run in self.reported() if run.encoding == encoding]
-        return np.array([run.bits[str(length)] for run in of])
-
-    def encodings(self) -> list[str]:
-        """Return the names of encodings with reported runs, in :data:`ALL`'s order."""
-        trained = {run.encoding for run in self.reported()}
-        return [name for name in ALL if name in trained]
-
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of the printed table: the head, then a row for each encoding.
-
-        A row has the encoding's title and its mean bits at every test length, as text.
-        """
-        yield ("bits per character", *(f"L = {n}" for n in self.lengths()))
-        for name in self.encodings():
-            values = (self.bits(name, n) for n in self.lengths())
-            yield (ALL[name].title, *map(in_bits, values))
-
 
 def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
     """Format bits per character as text: mean over seeds ± half-width of its interval.
@@ -697,20 +721,20 @@ def training_windows(
 
 
 def test_windows(
-    text: Text, settings: Settings, seed: int
+    text: Text, settings: Settings, seed: int, longest: int = MULTIPLES[-1]
 ) -> Int[Tensor, "windows characters"]:
     """Return the test windows, each of the longest length and within one test file.
 
     Every start in every file of ``text`` that is long enough is equally likely;
     ``seed`` fixes the choice. A window has one character more than the longest length,
-    the last label.
+    ``longest`` times the training length: the last label.
 
     Raises
     ------
     ValueError
         No test file is long enough.
     """
-    width = MULTIPLES[-1] * settings.length + 1
+    width = longest * settings.length + 1
     windows = [f.unfold(0, width, 1) for f in text.testing if len(f) >= width]
     if not windows:
         raise ValueError(
@@ -776,28 +800,45 @@ def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
     ``rate`` is the learning rate, ``encoding`` a name in :data:`ALL`.
     """
     start = time.perf_counter()
-    text = text_of(settings)
-    windows = test_windows(text, settings, seed)
-    asked = max(1, settings.length // 2)
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # random positions use the model's seed, too
+    # random positions use the model's seed, too
+    with torch.random.fork_rng(devices=[]):
         model = Model(ALL[encoding], settings, seed)
-        loss = fit(model.train(), text, settings, rate, seed)
-        found = {
-            str(n): test(model.eval(), windows, n, asked)
-            for n in (m * settings.length for m in MULTIPLES)
-        }
+        found = fitted(model, settings, rate, seed, MULTIPLES)
     return Run(
         rate=rate,
         encoding=encoding,
         seed=seed,
-        bits={n: bits for n, (bits, _) in found.items()},
-        accuracy={n: accuracy for n, (_, accuracy) in found.items()},
         trained=single_numbers(model),
-        loss=loss,
         seconds=time.perf_counter() - start,
+        **found,
     )
+
+
+def fitted(
+    model: nn.Module,
+    settings: Settings,
+    rate: float,
+    seed: int,
+    multiples: Sequence[int],
+) -> dict[str, Any]:
+    """Train a model on the text and test it; return loss, bits and accuracies.
+
+    ``multiples`` are the test lengths over the training length, by which the bits and
+    the accuracies are found; ``rate`` is the learning rate.
+    """
+    text = text_of(settings)
+    windows = test_windows(text, settings, seed, multiples[-1])
+    asked = max(1, settings.length // 2)
+    loss = fit(model.train(), text, settings, rate, seed)
+    found = {
+        str(n): test(model.eval(), windows, n, asked)
+        for n in (m * settings.length for m in multiples)
+    }
+    return {
+        "loss": loss,
+        "bits": {n: bits for n, (bits, _) in found.items()},
+        "accuracy": {n: accuracy for n, (_, accuracy) in found.items()},
+    }
 
 
 def single_numbers(model: Model) -> dict[str, float]:
