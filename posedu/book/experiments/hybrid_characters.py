@@ -18,7 +18,7 @@ from functools import partial
 
 import torch
 
-from posedu.book.experiments import characters
+from posedu.book.experiments import characters, sequences
 from posedu.book.experiments.characters import CHARACTERS, BitsResult, BitsRun, fitted
 from posedu.book.experiments.hybrids import CONDITIONS
 from posedu.book.experiments.runs import Experiment, run_command
@@ -26,11 +26,10 @@ from posedu.book.experiments.training import CausalModel
 
 
 @dataclass(frozen=True)
-class Settings(characters.Settings):
+class Settings(characters.Settings, sequences.Settings):
     """Sizes and training settings of all runs (single trainings).
 
-    As in :class:`posedu.book.experiments.characters.Settings`; ``rate`` is the learning
-    rate.
+    They serve the models of tasks and the training on characters.
     """
 
     rate: float = 1e-2
