@@ -28,7 +28,8 @@ posedu.live("floater", ({ find }) => {
       radius,
       summary: `At ${rate.toFixed(1)} radians a position and ${each} in it, the ` +
         `solver is at radius ${radius} after ${last} positions; ` +
-        `its angle lags by ${behind.toFixed(1)}°.`,
+        `its angle ${behind < 0 ? "leads" : "lags"} by ` +
+        `${Math.abs(behind).toFixed(1)}°.`,
     };
   };
 });

@@ -46,7 +46,8 @@ def floater_explorable() -> Explorable:
         summary=_summary_text(RATE, STEPS),
         caption="One pair (cos, sin) of the sinusoid from position 0 to 24, and its "
         "ODE solved by Runge–Kutta steps of order four. With few steps the solver's "
-        "angle lags and its radius shrinks; five steps are five times the work.",
+        "angle is off and its radius shrinks, or grows if a step has more than √8 "
+        "radians; five steps are five times the work.",
     )
 
 
@@ -102,8 +103,9 @@ def _dots(pairs: Float[Array, "points 2"]) -> str:
 
 def _summary_text(rate: float, steps: int) -> str:
     each = "one step" if steps == 1 else f"{steps} steps"
+    lag = behind(rate, steps)
     return (
         f"At {rate:.1f} radians a position and {each} in it, the solver is at radius "
-        f"{_radius(rate, steps)} after {LAST} positions; its angle lags by "
-        f"{behind(rate, steps):.1f}°."
+        f"{_radius(rate, steps)} after {LAST} positions; its angle "
+        f"{'leads' if lag < 0 else 'lags'} by {abs(lag):.1f}°."
     )

@@ -62,9 +62,9 @@ def learned_embeddings_explorable() -> Explorable:
         ),
         summary=summary_text(found, ROW, limit),
         caption="Random rows are nearly orthogonal, the more so the more features they "
-        "have, and neighbors are no more alike than other rows: shuffling makes no "
-        "visible difference. Sinusoids have a hill around the chosen position, which "
-        "shuffling destroys.",
+        "have, and neighbors are on average no more alike than other rows: shuffled "
+        "rows look no different. Sinusoids have a hill around the chosen position, "
+        "which shuffling destroys.",
         numbers={"table": letters(), "order": ORDER.tolist()},
     )
 

@@ -43,7 +43,7 @@ posedu.live("sinusoidal", ({ figure, find }) => {
       summary: `At base ${shown.base} pair 0 has the wavelength ${written(lambda[0])} ` +
         `positions, pair ${rotations.length - 1} ${written(lambda.at(-1))}; a full ` +
         `turn within the ${length} positions: ${turning} of ${rotations.length} pairs. ` +
-        `At position ${shown.position} their angles are ` +
+        `At position ${shown.position} the angles of the first and the last pair are ` +
         `${degrees(omega[0])}° and ${degrees(omega.at(-1))}°.`,
     };
   };

@@ -31,8 +31,8 @@ def sinusoidal_explorable() -> Explorable:
         ),
         summary=f"At base {BASE:,} pair 0 has the wavelength {waves[0]} positions, "
         f"pair {PAIRS - 1} {waves[-1]}; a full turn within the {LENGTH} positions: "
-        f"{turning} of {PAIRS} pairs. At position {POSITION} their angles are "
-        f"{angles[0]:.1f}° and {angles[-1]:.1f}°.",
+        f"{turning} of {PAIRS} pairs. At position {POSITION} the angles of "
+        f"the first and the last pair are {angles[0]:.1f}° and {angles[-1]:.1f}°.",
         caption=f"The table for d = {D}: of each pair the sine above and the cosine "
         f'below, <span style="color:{COLORS[1]}">▬</span> up to 1, '
         f'<span style="color:{COLORS[0]}">▬</span> down to −1. One column is the '

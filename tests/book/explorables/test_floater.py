@@ -21,7 +21,9 @@ def check(page):
     radius = np.linalg.norm(solved[-1])
     close(numbers(shown["outputs"]["radius"]), [radius], 3, 1e-9)
     assert f"radius {shown['outputs']['radius']} after" in shown["summary"]
-    assert f"lags by {floater.behind(rate, steps):.1f}°" in shown["summary"]
+    lag = floater.behind(rate, steps)
+    verb = "leads" if lag < 0 else "lags"
+    assert f"{verb} by {abs(lag):.1f}°" in shown["summary"]
     return radius
 
 
