@@ -11,9 +11,9 @@ import pytest
 from posedu.book import exercises
 from posedu_sphinx.exercises.exercise_list import Source
 from support import ROOT
+from support.texts import cells_of_page
 
 COLUMNS = 60
-CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}[^\n]*\n(.*?)^\1$", re.M | re.S)
 OPTION = re.compile(r":[\w-]+:")
 PAGES = sorted((ROOT / "book").rglob("*.md"))
 LABS = sorted(
@@ -27,11 +27,6 @@ def wide_lines(cells):
     """The lines of cells that are too wide, without options of the cells."""
     lines = (line for cell in cells for line in cell.splitlines())
     return [n for n in lines if len(n) > COLUMNS and not OPTION.match(n)]
-
-
-def cells_of_page(text):
-    """The contents of a page's code cells."""
-    return [cell[2] for cell in CELL.finditer(text)]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

@@ -1,8 +1,11 @@
 """Names and texts of the project's files, for tests of what they say."""
 
 import json
+import re
 
 from support import ROOT
+
+CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}[^\n]*\n(.*?)^\1$", re.M | re.S)
 
 
 def name_of(path):
@@ -15,3 +18,8 @@ def text_of(path):
     if path.suffix != ".ipynb":
         return text
     return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+
+
+def cells_of_page(text):
+    """The contents of a page's code cells, with their options."""
+    return [cell[2] for cell in CELL.finditer(text)]
