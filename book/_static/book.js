@@ -54,6 +54,9 @@
     document.querySelectorAll(".citation-list, .citation").forEach(function (part) {
       part.removeAttribute("role");  // a deprecated role, and a list without items
     });
+    document.querySelectorAll(".headerlink").forEach(function (link) {
+      link.title = "Link to this part";
+    });
     const logo = document.querySelector(".sidebar-primary-item:has(.navbar-brand)");
     if (logo) {
       logo.setAttribute("role", "navigation");

@@ -153,6 +153,9 @@ def test_a_path_keeps_its_points(browser):
         ('<a class="reference internal" href="#a">', '<a href="#a">'),
         ('<a href="b.html#a.B" title="a.B">', '<a href="b.html#a.B">'),
         ('<a href="b.html#a" title="About">', '<a href="b.html#a" title="About">'),
+        ('<a href="#a" title="Link to this heading">#</a>', '<a href="#a">#</a>'),
+        ("<tr>\n <td>a</td>\n <td>b</td></tr>", "<tr>\n<td>a\n<td>b"),
+        ("<pre><td>a</td></pre>", "<pre><td>a</td></pre>"),
         (
             '<li class="has-children"><a class="reference internal" href="#a">',
             '<li class="has-children"><a class="reference internal" href="#a">',

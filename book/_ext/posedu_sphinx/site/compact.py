@@ -48,7 +48,11 @@ UNNEEDED = re.compile(
     r'|<path d="[^"]*"(?: clip-path="[^"]*")? style="fill:none"/>'
 )
 COORDINATES = re.compile(r' (?:d|x|y|width|height)="[^"]*"|translate\([^)]*\)')
-LINE_END = re.compile(r"(<(pre|textarea|script|style)\b.*?</\2>)|\s*\n\s*", re.DOTALL)
+# Ends of lines, and of rows and cells, which end where the next one begins.
+ENDS = re.compile(
+    r"(<(pre|textarea|script|style)\b.*?</\2>)|</(?:td|th|tr)>|\s*\n\s*",
+    re.DOTALL,
+)
 PREVIEWS = re.compile(r"(?<=selector_to_html = )\{.*?\}(?=\n)", re.DOTALL)
 # A word that no line can be broken in, so that keeping it together needs no element.
 WORD = re.compile(r"""<span class="pre">([\w.,()\[\]=':]+)</span>""")
@@ -61,7 +65,13 @@ UNUSABLE = re.compile(
 ARTICLE = re.compile(r"<article\b.*</article>", re.DOTALL)
 LINK = re.compile(r'<a\b[^>]* href="([^"]*)"[^>]*>')
 WITHOUT_PREVIEW = re.compile(r'class="[^"]*\b(?:headerlink|sd-stretched-link)\b')
-UNREAD = (  # classes of the most frequent elements that nothing reads
+UNREAD = (  # what nothing reads: classes of frequent elements, tags that stand twice
+    re.compile(r' title="(?:Perma)?[Ll]ink to this \w+"'),  # book.js sets titles
+    re.compile(r'(?<=<script defer)="defer"'),
+    re.compile(
+        r'<meta name="viewport" content="width=device-width, initial-scale=1" ?/>'
+    ),
+    re.compile(r'<meta name="docsearch:language" content="en"/>'),
     re.compile(r'(?<=<a class=")reference internal (?=nav-link")'),
     re.compile(r'(?<!has-children"><a)(?<=<a) class="reference internal"(?= href)'),
     re.compile(r'(?<=class="math notranslate) nohighlight(?=")'),
@@ -108,7 +118,7 @@ def compact_page(page):
     page = OWN_TITLE.sub(r"\1", page)
     page = NAVIGATION.sub(lambda m: m[0].replace(' class="toctree-l1"', ""), page)
     page = CODE.sub(_shorter_code, page)
-    return LINE_END.sub(lambda found: found[1] or "\n", page)
+    return ENDS.sub(lambda m: m[1] or ("" if m[0].startswith("</") else "\n"), page)
 
 
 def _shorter_code(found):
