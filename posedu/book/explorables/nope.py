@@ -30,8 +30,8 @@ def nope_explorable() -> Explorable:
     half, drawn = half_at(TEMPERATURE), _path(TEMPERATURE)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 204" role="img" aria-label="The weight of one key
- over the number of other keys, on a logarithmic axis: a falling curve, and a dashed one,
- that of equal logits">
+ over the number of other keys, on a logarithmic axis: a falling curve, and a dashed
+ one, that of equal logits">
 {marks}<text x="215" y="198">other keys</text>
 <text x="36" y="26" style="text-anchor:end">1</text>
 <text x="36" y="92" style="text-anchor:end">½</text>
