@@ -76,7 +76,6 @@ UNREAD = (  # what nothing reads: classes of frequent elements, tags that stand 
     re.compile(r'(?<!has-children"><a)(?<=<a) class="reference internal"(?= href)'),
     re.compile(r'(?<=class="math notranslate) nohighlight(?=")'),
     re.compile(r'(?<=class=")docutils (?=literal notranslate")'),
-    re.compile(r'(?<=<div class="cell) docutils container(?=")'),
     re.compile(r'(?<=<div class="cell_input) docutils container(?=")'),
     re.compile(r'(?<=<div class="cell_output) docutils container(?=")'),
 )
