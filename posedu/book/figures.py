@@ -384,4 +384,6 @@ def angle_dials(
                 panel.plot([0, tip[0]], [0, tip[1]], label=f"pair {p}")
             panel.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=title)
         _legend(figure, axes[0][0], "outside lower center", columns=pairs)
+        # The first layout leaves too little room for the titles.
+        figure.draw_without_rendering()
         return finish(figure, caption=caption, alt=alt)

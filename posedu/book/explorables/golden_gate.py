@@ -53,8 +53,8 @@ def golden_gate_explorable() -> Explorable:
         caption="The frequency vectors of a head in the plane, each drawn with its "
         "opposite, which rotates the same pair the other way; the longest is 8 times "
         "the shortest. Add pairs one by one: golden angles fall into the largest gap. "
-        "The recipe for any number of axes leaves wider gaps in the plane, and axial "
-        "RoPE has two directions, however many pairs there are.",
+        "From 3 pairs on the recipe for any number of axes leaves a wider one, and "
+        "axial RoPE has two directions, however many pairs there are.",
         numbers={"angles": {name: list(row) for name, row in angles.items()}},
     )
 

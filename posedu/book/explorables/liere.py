@@ -72,8 +72,8 @@ between their ends: <output class="gap" aria-live="off">{gap:.0f}°</output></p>
         "from C, where column, then row ends.",
         caption="A vector of three features starts at the square. A step by one column "
         "rotates it about the upright axis, a step by one row about the other. Both "
-        "orders lead to the same patch. If both angles are halved, the gap shrinks to "
-        "about a quarter.",
+        "orders lead to the same patch. If angles of up to 90° are halved, the gap "
+        "shrinks to about a quarter.",
         numbers={"eye": EYE.tolist(), "start": START.tolist(), "steps": STEPS},
     )
 
