@@ -53,10 +53,11 @@ def context_extension_explorable() -> Explorable:
     lines = "".join(f"M52,{_y(n):g}H376" for n, _ in rows)
     known, new = dots(*first)
     picture = f"""
-<svg class="plot" viewBox="0 0 400 208" role="img" aria-label="A dot for each pair: to
+<svg class="plot" viewBox="-12 0 412 208" role="img" aria-label="A dot for each pair: to
  the right its full turns in training, upwards its scaled frequency over the trained
  one, from 0 to 1">
 {marks}<text x="222" y="204">full turns within {TRAINED:,} tokens</text>
+<text transform="translate(4,88) rotate(-90)">new ω over old ω</text>
 {names}
 <path d="{lines}" stroke="currentColor" stroke-opacity="0.3"/>
 <path d="M{_x(1.0):.1f},10V{_y(FLOOR):g}" stroke="currentColor" stroke-opacity="0.6"

@@ -28,8 +28,7 @@ def rotated_values_explorable() -> Explorable:
     out = output(START, APART, True)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 240" role="img" aria-label="A circle with four thin
- arrows, the values, each rotated by its position, and a thick one, their weighted sum,
- rotated back by the position of the query">
+ arrows, the values, each rotated by its position, and a thick one, the output">
 <g transform="translate(200,120) scale(110,-110)">
 <circle r="1" fill="none" stroke="currentColor" stroke-opacity="0.3"
  style="vector-effect:non-scaling-stroke"/>
