@@ -77,7 +77,6 @@ UNREAD = (  # what nothing reads: classes of frequent elements, tags that stand 
     re.compile(r'(?<=class="math notranslate) nohighlight(?=")'),
     re.compile(r'(?<=class=")docutils (?=literal notranslate")'),
     re.compile(r'(?<=<div class="cell_input) docutils container(?=")'),
-    re.compile(r'(?<=<div class="cell_output) docutils container(?=")'),
 )
 OWN_TITLE = re.compile(r'(<a [^>]*href="[^"#]*#([^"]+)") title="\2"')
 NAVIGATION = re.compile(r'<nav class="bd-links\b.*?</nav>', re.DOTALL)
