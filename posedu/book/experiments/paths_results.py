@@ -73,15 +73,23 @@ def overview(result: Result) -> Figure:
     }
     best = max(swaps, key=swaps.__getitem__)
     rest = max(swaps[name] for names in _KINDS[:-1] for name in names)
-    title = result.run_type.conditions[best].title
+    titles = {name: result.run_type.conditions[name].title for name in swaps}
+    highest = []
+    for task in tasks:
+        far = {name: result.accuracy(task, name, lengths[-1]).mean() for name in swaps}
+        name = max(far, key=far.__getitem__)
+        highest.append(
+            f"{tasks[task].title}: {titles[name]}, {100 * far[name]:.0f} percent"
+        )
     return finish(
         figure,
         caption=f"Trained at L = {lengths[0]}: mean accuracy over "
         f"{len({run.seed for run in result.runs})} seeds; the thin line is guessing. "
-        f"At swaps of three objects {title} has {swaps[best]:.0f} % at L = "
+        f"At swaps of three objects {titles[best]} has {swaps[best]:.0f} % at L = "
         f"{lengths[0]}, encodings without reflections {rest:.0f} % at most.",
-        alt="Six panels, one for each task, with a line for each encoding against the "
-        "length.",
+        alt=f"Six panels, one for each task, with a line for each of {len(swaps)} "
+        f"encodings against the length. Highest at L = {lengths[-1]}: "
+        f"{'; '.join(highest)}.",
     )
 
 
