@@ -132,7 +132,7 @@ def overview(result: Result, base: str = "rope") -> Figure:
         "bits per character "
         f"over {_seeds(result)} seeds, the same characters at every length. At "
         f"{FACTORS[-1]} times the length the fewest are "
-        + " and ".join(
+        + ", and ".join(
             f"{far[how, condition]:.2f} of {short_title(condition, base)}, {HOW[how]}"
             for how, condition in best.items()
         )

@@ -131,6 +131,7 @@ def views(result: Result) -> Figure:
         max(_means(result, view)[0].max() for view in group)
         for group in groups.values()
     )
+    without = ", without an encoding far to the left" if "none" in names else ""
     return finish(
         figure,
         caption="Accuracy on unseen images, mean and 95 % interval over "
@@ -138,8 +139,8 @@ def views(result: Result) -> Figure:
         f"best mean is {near:.0f} %; with pixels numbered on, {far:.0f} %."
         + _along_the_raster(result),
         alt="Two panels with a row for each encoding. Above, most markers lie near "
-        f"{near:.0f} percent, without an encoding far to the left. Below, all lie left "
-        f"of {far + 1:.0f}.",
+        f"{near:.0f} percent{without}. Below, all lie left of "
+        f"{far + 1:.0f}.",
     )
 
 

@@ -76,8 +76,12 @@ def overview(result: Result, base: str = "rope") -> Figure:
         figure,
         caption=f"{FACTS} facts, trained at L = {result.settings.length}, without "
         "tuning: mean accuracy of the models that have learned the task there, "
-        f"{_how_many(result, base)} and {_how_many(result, 'windows')}; the thin line "
-        f"is guessing. At {FACTORS[-1]} times the length {title(best)} has "
+        + " and ".join(
+            f"{_how_many(result, model)} of {MODEL_TITLES[model]}"
+            for model in (base, "windows")
+        )
+        + "; the thin line is guessing. "
+        f"At {FACTORS[-1]} times the length {title(best)} has "
         f"{far[best]:.0f} %, {title(worst)} {far[worst]:.0f} %.",
         alt="Lines against the length. At its end: "
         + ", ".join(

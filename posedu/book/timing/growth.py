@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import matplotlib as mpl
 import numpy as np
 import torch
 from tqdm import tqdm
@@ -128,7 +129,7 @@ class Growth(Table):
         above.set(xscale="log", yscale="log", ylabel="milliseconds")
         below.set(xscale="log", yscale="log", ylabel="peak memory in MB", xlabel="L")
         below.set_xticks(self.lengths, map(str, self.lengths))
-        below.minorticks_off()
+        below.xaxis.set_minor_locator(mpl.ticker.NullLocator())
         canvas.legend(loc="outside upper center", ncols=2)
         return figures.finish(canvas, caption=caption, alt=alt)
 

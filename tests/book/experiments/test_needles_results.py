@@ -83,7 +83,7 @@ def test_every_shown_condition_is_a_line(result):
     assert f"{windows}, log-n temperature has 80 %" in figure.caption
     assert "RoPE, unchanged 40 %" in figure.caption
     assert (
-        "there, 3 of 3 seeds and 3 of 3" in figure.caption
+        f"there, 3 of 3 seeds of RoPE and 3 of 3 seeds of {windows};" in figure.caption
         and "PI 50 percent" in figure.alt
     )
 
@@ -130,5 +130,5 @@ def test_seeds_that_have_not_learned_the_task_do_not_count(result):
         e.source for e in results.expected("rope") if e.better[0] != e.worse[0]
     } | {"SWAN"}
     figure = results.overview(less)
-    assert "there, 2 of 3 seeds and 2 of 3 seeds" in figure.caption
+    assert "there, 2 of 3 seeds of RoPE and 2 of 3 seeds of" in figure.caption
     assert "RoPE, unchanged 35 %" in figure.caption

@@ -65,6 +65,15 @@ def test_the_figure_has_a_line_for_each_call():
     )
 
 
+def test_memory_within_a_decade_has_labels():
+    growth = replace(
+        exact(), peaks=dict.fromkeys(("row", "square"), np.array([2e6, 3e6, 4e6]))
+    )
+    drawn = growth.figure(caption="Both rise.", alt="Two lines.").svg
+    *_, memory = drawn.split("milliseconds", 1)
+    assert all(rf"{n}\times10^{{0}}" in memory for n in (2, 3, 4))
+
+
 def test_memory_is_measured_at_every_length():
     growth = time_growth(made, LENGTHS, limit="row", repeats=1)
     assert growth.peaks["square"].tolist() == [4 * n**2 for n in LENGTHS]
