@@ -198,8 +198,8 @@ def config_page() -> Explorable:
     )
     remarks = "".join(map(_remark, reading.remarks))
     below = f"""<svg class="plot" viewBox="0 0 400 196" role="img" aria-label="A dot for
- each pair, with the highest frequency on the left; the height is its wavelength. A line
- in the color of the dots is the training length.">
+ each pair, with the highest frequency on the left; the height is its wavelength. A
+ second dot shows a pair before scaling. A horizontal line is the training length.">
 {marks}<text x="216" y="190">pairs, by frequency; height: tokens in a full turn</text>
 {paths}</svg>
 <style>{_file("config_reader.css")}</style>
@@ -219,10 +219,10 @@ def config_page() -> Explorable:
             Text("config", "config.json", _text(first)),
         ),
         summary=summary(reading),
-        caption="A dot for each pair as the model rotates it; if scaling changed it, a "
-        "second one for the pair before. A pair that was above the line before "
-        "scaling did not complete a full turn in training. The text that you paste is "
-        "read in this page and sent nowhere.",
+        caption="A blue dot for each pair as the model rotates it; if scaling changed "
+        "it, an orange one for the pair before. A pair that was above the line, the "
+        "length of training, before scaling did not complete a full turn in training. "
+        "The text that you paste is read in this page and sent nowhere.",
         numbers={
             "known": known(),
             "examples": {name: _text(name) for name in EXAMPLES},
