@@ -65,8 +65,8 @@ class Proof:
         if self.typeset is None:
             return self.how
         refused, total = self.typeset
-        count = f": refuses {refused} of {total} mutants of it" if total else ""
-        return f"{self.how}, as typeset{count}"
+        count = f"; refuses {refused} of {total} mutants" if total else ""
+        return f"{self.how}, as printed here{count}"
 
     def _repr_html_(self) -> str:
         record = html.escape(json.dumps(asdict(self)), quote=True)
@@ -136,8 +136,8 @@ def prove(
     if mutant is not None:
         name, wrong = mutant
         if not any(map(_differ, _entries(left), _entries(wrong))):
-            raise ProofError(f"{label}: nothing refuses {name}")
-        how += f"; refuses {name}"
+            raise ProofError(f"{label}: nothing refuses the mutant “{name}”")
+        how += f"; refuses the mutant “{name}”"
     _declare(Proof(label, how, covers))
 
 
@@ -208,7 +208,7 @@ def prove_sampled(
 
     This is evidence in floating point, not proof. The mutant is a wrong statement in
     place of the bound. The printed line says which share of the bound was used and
-    which wrong statement the same samples reject.
+    which wrong statement the same samples refuse.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def prove_sampled(
     ------
     ProofError
         If a fraction is above 1, negative or not finite; if less than half of the bound
-        is used and no reason is given; if the mutant is not rejected.
+        is used and no reason is given; if the mutant is not refused.
     """
     if samples < 1:
         raise ProofError(f"{label}: no sample was drawn")
@@ -261,9 +261,9 @@ def prove_sampled(
     name, wrong = mutant
     rng = np.random.default_rng(seed)
     if not any(_fraction(label, wrong(rng)) > 1 for _ in range(samples)):
-        raise ProofError(f"{label}: no sample rejects {name}")
+        raise ProofError(f"{label}: no sample refuses the mutant “{name}”")
     used_as = f"at most {share} of the bound used" + (f" ({slack})" if slack else "")
-    how = f"sampled {samples} times, {used_as}; rejects {name}"
+    how = f"sampled {samples} times, {used_as}; refuses the mutant “{name}”"
     typeset = _refused(label, tables[:MUTANT_SAMPLES], _is_exceeded)
     _declare(Proof(label, how, covers, typeset))
 

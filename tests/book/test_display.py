@@ -184,8 +184,8 @@ def test_a_proved_display_counts_what_it_refuses(page, capsys):
     page(r"R_i^\top R_j = R_{j-i} ,")
     prove("eq-x", ROTATIONS, covers="one pair")
     assert capsys.readouterr().out == (
-        "✓ eq-x: proved symbolically, for all values of its symbols, as typeset: "
-        "refuses 5 of 5 mutants of it. Covers one pair.\n"
+        "✓ eq-x: proved symbolically, for all values of its symbols, as printed "
+        "here; refuses 5 of 5 mutants. Covers one pair.\n"
     )
 
 
@@ -230,7 +230,9 @@ def test_entries_of_a_matrix_symbol_are_numbers_like_others(page, capsys):
 def test_a_display_without_anything_to_change_is_read_all_the_same(page, capsys):
     page(r"S = S \cup S")
     prove_each("eq-x", [1], lambda _: {"S": sp.FiniteSet(1, 2)}, covers="")
-    assert "checked exactly in 1 case, as typeset. Covers" in capsys.readouterr().out
+    assert (
+        "checked exactly in 1 case, as printed here. Covers" in capsys.readouterr().out
+    )
 
 
 def test_a_side_is_negated_where_there_is_no_sign_index_or_exponent(page, capsys):
@@ -292,7 +294,7 @@ def test_an_inequality_is_proved_by_the_sign_of_a_product(page, capsys):
     y = sp.Symbol("y", real=True)
     page(r"y^2 = y y \ge 2 y - 1")
     prove("eq-x", {"y": y}, covers="")
-    assert "as typeset: refuses 2 of 2 mutants" in capsys.readouterr().out
+    assert "as printed here; refuses 2 of 2 mutants" in capsys.readouterr().out
     page(r"y^2 > 2 y - 1")  # not at 1
     with pytest.raises(ProofError, match="is not shown"):
         prove("eq-x", {"y": y}, covers="")
@@ -319,7 +321,7 @@ def test_sets_of_integers_are_compared(page, capsys):
         return {"S": sp.FiniteSet(*sets[n]), "n": n}
 
     prove_each("eq-x", sets, at, covers="")
-    assert "as typeset: refuses 2 of 2 mutants" in capsys.readouterr().out
+    assert "as printed here; refuses 2 of 2 mutants" in capsys.readouterr().out
     sets[2] = (0, 1, 5, 6)
     with pytest.raises(ProofError, match="fails for"):
         prove_each("eq-x", sets, at, covers="")
@@ -358,7 +360,7 @@ def test_an_equivalence_needs_both_or_neither(page, capsys):
         return {"i": case[0], "n": case[1]}
 
     prove_each("eq-x", cases, at, covers="")
-    assert "as typeset: refuses 2 of 2 mutants" in capsys.readouterr().out
+    assert "as printed here; refuses 2 of 2 mutants" in capsys.readouterr().out
     page(r"2 i \le n \iff i < n - i")
     with pytest.raises(ProofError, match="fails for"):
         prove_each("eq-x", cases, at, covers="")
@@ -377,7 +379,7 @@ def test_cases_are_read_from_the_display(page, capsys):
     page(r"\sum_{l=0}^{n} l = n (n + 1) / 2 , \quad n < 9")
     prove_each("eq-x", range(9), lambda n: {"n": n}, covers="n < 9")
     line = capsys.readouterr().out
-    assert "checked exactly in 9 cases, as typeset: refuses 2 of 2 mutants" in line
+    assert "checked exactly in 9 cases, as printed here; refuses 2 of 2 mutants" in line
     with pytest.raises(ProofError, match="fails for 9"):
         prove_each("eq-x", range(10), lambda n: {"n": n}, covers="")
 

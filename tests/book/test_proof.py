@@ -102,10 +102,12 @@ def test_prove_names_a_wrong_statement_that_it_refuses(capsys):
     prove("eq-p", sp.expand(whole), whole, covers="x", mutant=wrong)
     assert capsys.readouterr().out == (
         "✓ eq-p: proved symbolically, for all values of its symbols; "
-        "refuses the square without its mixed term. Covers x.\n"
+        "refuses the mutant “the square without its mixed term”. Covers x.\n"
     )
     prove("eq-p", [x, whole], [x, whole], covers="x", mutant=("two", [x, x]))
-    with pytest.raises(ProofError, match="nothing refuses the same in other words"):
+    with pytest.raises(
+        ProofError, match="nothing refuses the mutant “the same in other words”"
+    ):
         same = ("the same in other words", x**2 + 2 * x + 1)
         prove("eq-p", whole, whole, covers="x", mutant=same)
 
@@ -115,7 +117,9 @@ def test_an_undefined_function_has_one_result_for_each_argument():
     whole = f(x + sp.sqrt(5 + 2 * sp.sqrt(6)))  # which is √2 + √3
     wrong = ("another argument", f(x + sp.sqrt(5)))
     prove("eq-f", whole, whole, covers="x", mutant=wrong)
-    with pytest.raises(ProofError, match="nothing refuses the same argument"):
+    with pytest.raises(
+        ProofError, match="nothing refuses the mutant “the same argument”"
+    ):
         same = ("the same argument", f(x + sp.sqrt(2) + sp.sqrt(3)))
         prove("eq-f", whole, whole, covers="x", mutant=same)
 
@@ -144,7 +148,7 @@ def test_prove_sampled_reports_the_largest_use_and_the_mutant(largest, used, cap
     sampled([0.0, largest, 0.0], slack="why" if largest < 0.5 else None)
     assert capsys.readouterr().out == (
         f"✓ eq-s: sampled 3 times, at most {used}; "
-        "rejects a bound of half the size. Covers d.\n"
+        "refuses the mutant “a bound of half the size”. Covers d.\n"
     )
 
 
@@ -189,7 +193,9 @@ def test_a_verdict_is_no_use(used):
 
 @pytest.mark.parametrize("used", [0.0, 1.0, np.nan, -np.inf])
 def test_prove_sampled_rejects_a_mutant_that_survives(used):
-    with pytest.raises(ProofError, match="eq-s: no sample rejects the wrong sign"):
+    with pytest.raises(
+        ProofError, match="eq-s: no sample refuses the mutant “the wrong sign”"
+    ):
         sampled([0.5, 0.5], mutant=("the wrong sign", lambda rng: used))
 
 

@@ -25,7 +25,7 @@ SECTIONS = {
     "What goes wrong": "Mistakes in published code, each of them run",
 }
 LEDGER = "../reference/ledger.html#how-to-read-a-check"
-REFUSED = re.compile(r"refuses (\d+) of (\d+) mutants of it")
+REFUSED = re.compile(r"refuses (\d+) of (\d+) mutants")
 BADGE = re.compile(r'<p (class="posedu-proof".*?)</p>', re.DOTALL)
 PICTURES = ("posedu-figure", "posedu-explorable")
 

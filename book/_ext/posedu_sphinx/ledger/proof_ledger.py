@@ -180,7 +180,7 @@ def fill(app, doctree, docname):
                 covers = check["covers"]
                 rows.append([equation, check["how"], refused, covers, chapter])
         count = nodes.paragraph("", _count(app.env))
-        head = ["Equation", "How", "As typeset", "Covers", "Chapter"]
+        head = ["Equation", "How", "As printed", "Covers", "Chapter"]
         placeholder.replace_self([count, table(head, rows)])
 
 
