@@ -147,7 +147,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             lambda w, trained, f, n: _rope(llama3(w, factor=f, trained=trained)),
         ),
         "yarn-cold": Method(
-            "YaRN without temperature",
+            "YaRN without attention factor",
             lambda w, trained, f, n: _rope(_yarn(w, trained, f)),
         ),
         "yarn": Method(

@@ -40,7 +40,7 @@ METHOD_TITLES = {
 SHOWN_METHODS = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
 """Methods in the figures.
 
-Dynamic NTK equals NTK at these lengths; YaRN without temperature is in the table.
+Dynamic NTK equals NTK at these lengths; YaRN without its attention factor is in the table.
 """
 
 Condition = tuple[str, str]

@@ -536,8 +536,8 @@ For $n = 3$ the weights are $\frac13\bigl(1 + \frac12 + \frac13\bigr) = \frac{11
 They fall with $j$, so two layers see an order; one layer does not, by {prf:ref}`the theorem on one causal layer <thm-one-causal-layer>`.
 """,
             prediction=Prediction(
-                "How many times the weight of the last of 100 tokens is the weight of the "
-                "first, after two layers?",
+                "By what factor is the weight of the first of 100 tokens larger than that "
+                "of the last, after two layers?",
                 lambda: float(averaged_twice(100, 0) / averaged_twice(100, 99)),
                 near=0.1,
             ),

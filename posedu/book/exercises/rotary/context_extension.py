@@ -1156,7 +1156,7 @@ SHORT_TEXT = Exercise(
     lines=1,
     statement=r"""
 `colleagues_angles` should do what exercise context-extension-5 asks for.
-Her tests have 8 trained tokens: a key at 5 of 8 tokens then and 12 now, one at 9 of 10 and 16, and one at 0 of 1 and 16; they pass.
+Her three tests have `trained` = 8 and (`position`, `length_then`, `length`) = (5, 8, 12), (9, 10, 16) and (0, 1, 16); all pass.
 Return `(omega, position, length_then, length, trained)` for which it is wrong, with the smallest `length`; `omega` is an array of at least two numbers between 0 and 1, 1 included, and `position` < `length_then` ≤ `length` are integers.
 Which keys does she call stale that are not?
 """,
