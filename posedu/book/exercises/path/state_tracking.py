@@ -1065,7 +1065,7 @@ CLOCK = Exercise(
     lines=2,
     statement=r"""
 Rotations by $2\pi x/m$ add modulo $m$, in theory for texts of any length.
-`modular_scores` works on the first tokens; after 4096 ones even parity is wrong.
+`modular_scores` works on the first tokens; after 4096 ones the answer is wrong already for $m = 2$, parity.
 Repair it, so that `symptom_of_long_texts` gives 0.
 The results are checked to 1e-5, with 2000 letters.
 Would float32 for the angles be enough, and does a product of rotation matrices do better than a sum of angles?
