@@ -127,8 +127,9 @@ def expectations(result: Result) -> Table:
                 for score, n in MEASURED
             },
         },
-        caption=f"{len(found)} expectations, points, each interval by itself at 95 %, "
-        "all verdicts together at 95 %: "
+        caption=f"{len(found)} expectations: differences in percentage points, each "
+        "with its own 95 % interval. The verdicts are corrected so that all of them "
+        "hold together at 95 %: "
         + ", ".join(f"{sign} {v} ({counts[v]})" for v, sign in signs.items()),
     )
 

@@ -394,8 +394,9 @@ def expectations(result: Result, expected: Sequence[Expectation] = EXPECTED) -> 
                 for n in result.lengths()
             },
         },
-        caption=f"{len(found)} expectations, bits saved, each interval by itself at "
-        f"95 %, all verdicts together at 95 %: {summary}",
+        caption=f"{len(found)} expectations: bits saved, each with its own 95 % "
+        "interval. The verdicts are corrected so that all of them hold together at "
+        f"95 %: {summary}",
     )
 
 

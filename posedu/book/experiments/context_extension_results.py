@@ -40,7 +40,8 @@ METHOD_TITLES = {
 SHOWN_METHODS = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
 """Methods in the figures.
 
-Dynamic NTK equals NTK at these lengths; YaRN without its attention factor is in the table.
+Dynamic NTK equals NTK at these lengths; YaRN without its attention factor is in the
+table.
 """
 
 Condition = tuple[str, str]
@@ -254,8 +255,9 @@ def expectations(result: Result, base: str = "rope") -> Table:
                 for f in FACTORS
             },
         },
-        caption=f"{MODEL_TITLES[base]}: {len(found)} expectations, bits saved, each "
-        f"interval by itself at 95 %, all verdicts together at 95 %: {summary}",
+        caption=f"{MODEL_TITLES[base]}: {len(found)} expectations, in bits saved, each "
+        "with its own 95 % interval. The verdicts are corrected so that all of them "
+        f"hold together at 95 %: {summary}",
     )
 
 

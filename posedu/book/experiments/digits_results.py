@@ -226,8 +226,9 @@ def claims(result: Result) -> Table:
             "points": [str(gap) for _, gap, _ in found],
             "here": [verdict for *_, verdict in found],
         },
-        caption=f"{len(found)} claims, points, each interval by itself at 95 %, all "
-        "verdicts together at 95 %: "
+        caption=f"{len(found)} claims: differences in percentage points, each with its "
+        "own 95 % interval. The verdicts are corrected so that all of them hold "
+        "together at 95 %: "
         + ", ".join(f"{verdict} ({n})" for verdict, n in counts.items()),
     )
 

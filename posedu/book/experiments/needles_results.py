@@ -138,8 +138,9 @@ def expectations(result: Result, base: str = "rope") -> Table:
                 for f in FACTORS
             },
         },
-        caption=f"{len(found)} expectations, points, each interval by itself at 95 %, "
-        f"all verdicts together at 95 %: {summary}",
+        caption=f"{len(found)} expectations: differences in percentage points, each "
+        "with its own 95 % interval. The verdicts are corrected so that all of them "
+        f"hold together at 95 %: {summary}",
     )
 
 

@@ -380,8 +380,9 @@ def expectations(result: Result, expected: Sequence[Expectation] = EXPECTED) -> 
             ],
             **{f"L = {n}": [cells.get((e, n), "") for e in rows] for n in lengths},
         },
-        caption=f"{len(found)} expectations, points, each interval by itself at 95 %, "
-        f"all verdicts together at 95 %: {summary}",
+        caption=f"{len(found)} expectations: differences in percentage points, each "
+        "with its own 95 % interval. The verdicts are corrected so that all of them "
+        f"hold together at 95 %: {summary}",
     )
 
 
