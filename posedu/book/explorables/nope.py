@@ -65,8 +65,8 @@ def nope_explorable() -> Explorable:
         ),
         summary=_summary_text(others, TEMPERATURE),
         caption="One key's logit is 4 above all others', times the temperature. Its "
-        "weight encodes the number of other keys, with the finest resolution where it "
-        "is one half; a larger temperature moves that number to the right.",
+        "weight encodes the number of other keys, and relative changes of it best where "
+        "the weight is one half; a larger temperature moves that place to the right.",
     )
 
 
