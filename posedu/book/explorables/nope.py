@@ -65,8 +65,9 @@ def nope_explorable() -> Explorable:
         ),
         summary=_summary_text(others, TEMPERATURE),
         caption="One key's logit is 4 above all others', times the temperature. Its "
-        "weight encodes the number of other keys, and relative changes of it best where "
-        "the weight is one half; a larger temperature moves that place to the right.",
+        "weight encodes the number of other keys, and relative changes of it best "
+        "where the weight is one half; a larger temperature moves that place to the "
+        "right.",
     )
 
 
