@@ -45,5 +45,6 @@
     if (!field) return;
     field.value = new URLSearchParams(location.search).get("q") ?? "";
     field.focus();
+    open(field);  // a window in the background has no focus
   });
 })();

@@ -5,27 +5,40 @@ const poseduSearch = (() => {
   const LABELS = { statement: "", exercise: "", term: "Term of the glossary",
     api: "Name in the package" };
   const LONGEST = 180;  // characters of a sentence that is shown
-  const AT_ONCE = 8;  // texts between two pauses, so that typing is not held up
+  const SLICE = 30;  // ms of reading between two pauses, so that typing is not held up
   const attached = new Map();
-  let ranking;
+  let ranking, reading, isBroken;
 
   // Make a search field a combobox; options are the site's root and how to load a file.
   function attach(field, { root, script }) {
     if (attached.has(field)) return;
     attached.set(field, new Panel(field, root));
-    if (ranking) return;
-    ranking = new poseduRanking.Ranking(poseduSearchTitles.pages);
-    attached.forEach(panel => panel.update());
-    readTexts(script).then(() => attached.forEach(panel => panel.refine()));
+    reading ??= read(script);
   }
 
-  async function readTexts(script) {
-    for (let number = 0; number < poseduSearchTitles.shards; number++) {
-      await script(`search/texts-${number}.js`);
-      const texts = JSON.parse(await self.poseduSearchTexts.pop());
-      for (let at = 0; at < texts.length; at += AT_ONCE) {
-        ranking.addTexts(texts.slice(at, at + AT_ONCE));
-        await new Promise(resolve => setTimeout(resolve));
+  async function read(script) {
+    const { pages, shards } = JSON.parse(await poseduSearchTitles);
+    ranking = new poseduRanking.Ranking(pages);
+    attached.forEach(panel => panel.update());
+    try {
+      await readTexts([...Array(shards).keys()].map(n => script(`search/texts-${n}.js`)));
+    } catch {
+      isBroken = true;
+    }
+    attached.forEach(panel => panel.refine());
+  }
+
+  // The files load at the same time and run in their order.
+  async function readTexts(files) {
+    let since = performance.now();
+    for (const file of files) {
+      await file;
+      for (const text of JSON.parse(await self.poseduSearchTexts.shift())) {
+        if (performance.now() - since > SLICE) {
+          await new Promise(resolve => setTimeout(resolve));
+          since = performance.now();
+        }
+        ranking.addText(text);
       }
     }
   }
@@ -51,7 +64,7 @@ const poseduSearch = (() => {
       field.addEventListener("input", () => this.update());
       field.addEventListener("keydown", event => this.press(event));
       form.addEventListener("submit", event => this.submit(event));
-      if (ranking) this.update();
+      this.update();
     }
 
     get options() {
@@ -60,17 +73,20 @@ const poseduSearch = (() => {
 
     update() {
       const query = this.field.value.trim();
-      const { hits, near } = ranking.find(query);
-      this.list.replaceChildren(...hits.map((hit, at) => this.option(hit, at)));
-      this.list.hidden = !hits.length;
-      this.field.setAttribute("aria-expanded", String(hits.length > 0));
-      this.status.textContent = message(query, hits.length, near);
+      const { hits, near } = ranking?.find(query) ?? { hits: [] };
+      const shown = near && isLoading() ? [] : hits;
+      this.list.replaceChildren(...shown.map((hit, at) => this.option(hit, at)));
+      this.list.hidden = !shown.length;
+      this.field.setAttribute("aria-expanded", String(shown.length > 0));
+      this.status.textContent = query && message(query, hits.length, near);
       this.activate(-1);
     }
 
     // Answer again with all texts, unless a result has been chosen meanwhile.
     refine() {
-      if (this.active < 0) this.update();
+      if (this.active < 0) return this.update();
+      this.status.textContent = `${counted(this.options.length)} in titles. ` +
+        "All texts are loaded now: change the query to search them.";
     }
 
     option({ place, text, terms }, at) {
@@ -125,10 +141,21 @@ const poseduSearch = (() => {
     }
   }
 
+  function isLoading() {
+    return !ranking?.isComplete && !isBroken;
+  }
+
   function message(query, number, near) {
-    if (!query) return "";
+    if (!ranking) return "The search is loading …";
     if (!number) return `Nothing found for “${query}”. Type a word.`;
-    if (near) return `Nothing found for “${query}”. The nearest titles:`;
+    const more = isLoading() ? " The texts of the pages are still loading …"
+      : isBroken ? " The texts of the pages could not be loaded." : "";
+    if (near) return isLoading() ? `No title has “${query}”.${more}`
+      : `Nothing found for “${query}”.${more} The nearest titles:`;
+    return more ? `${counted(number)} in titles.${more}` : counted(number);
+  }
+
+  function counted(number) {
     return number === 1 ? "1 result" : `${number} results`;
   }
 
@@ -145,17 +172,29 @@ const poseduSearch = (() => {
     });
   }
 
-  // The sentence with most of the terms, cut to a length that fits.
+  // The sentence with most of the terms, cut to a length that fits; or of the papers
+  // that are listed after an empty line one that has all the terms.
   function bestSentence(text, terms) {
-    let best = text.split("\n", 1)[0], most = 0;
+    const [sentences, papers = []] = text.split("\n\n").map(part => part.split("\n"));
+    const paper = papers.find(paper => countIn(paper, terms) === terms.size);
+    return shortened(mostOf(sentences, terms) ?? paper ?? sentences[0], terms);
+  }
+
+  // The number of different terms in a text.
+  function countIn(text, terms) {
+    return new Set(poseduRanking.termsOf(text).filter(term => terms.has(term))).size;
+  }
+
+  function mostOf(sentences, terms) {
+    let best, most = 0;
     const starts = [...terms].map(term => term.slice(0, 4));
-    for (const sentence of text.split("\n")) {
+    for (const sentence of sentences) {
       const lower = sentence.toLowerCase();
       if (!starts.some(start => lower.includes(start))) continue;  // saves most of the time
-      const own = new Set(poseduRanking.termsOf(sentence).filter(t => terms.has(t)));
-      if (own.size > most) [best, most] = [sentence, own.size];
+      const own = countIn(sentence, terms);
+      if (own > most) [best, most] = [sentence, own];
     }
-    return shortened(best, terms);
+    return best;
   }
 
   function shortened(sentence, terms) {

@@ -19,6 +19,7 @@ const poseduRanking = (() => {
   const PREFIX = 0.35, FUZZY = 0.3, PART = 0.4, SYNONYM = 0.3;
   const FURTHER = 0.25;  // of a page's second and third section, added to its best
   const WHOLE_PAGE = 0.2, ONE_PLACE = 0.55;  // powers of the share of the query matched
+  const EXACT = 1.5;  // for a name that is the whole query
   const BM25 = { k: 2.8, b: 1, d: 0.3 };
 
   // Words for the same thing, as stems.
@@ -55,7 +56,13 @@ const poseduRanking = (() => {
     for (const [word] of plain.matchAll(WORD)) yield { word, terms: terms(word) };
   }
 
+  const known = new Map();  // terms by word: texts have each word forty times
   function terms(word) {
+    if (!known.has(word)) known.set(word, termsOfWord(word));
+    return known.get(word);
+  }
+
+  function termsOfWord(word) {
     const parts = word.split(/[_\-.]/).flatMap(pieces);
     const whole = word.replace(/[_\-.]/g, "");
     if (parts.length === 1) return [stem(parts[0].toLowerCase())];
@@ -142,13 +149,11 @@ const poseduRanking = (() => {
       this.named.push(number);
     }
 
-    // Add the texts of the next places.
-    addTexts(texts) {
-      for (const text of texts) {
-        this.places[this.read].text = text || this.places[this.read].text;
-        this.texts.add({ id: this.read, text });
-        this.read += 1;
-      }
+    // Add the text of the next place.
+    addText(text) {
+      this.places[this.read].text = text || this.places[this.read].text;
+      this.texts.add({ id: this.read, text });
+      this.read += 1;
     }
 
     get isComplete() {
@@ -235,9 +240,10 @@ const poseduRanking = (() => {
       const own = SECTION_NAME * (name?.value ?? 0) + TEXT * (text?.value ?? 0);
       const matched = parts.flatMap(part => part.queryTerms);
       const share = coverage(asked, matched) ** ONE_PLACE;
+      const exact = parts.some(part => part.exact);
       return { place, text: place.text, parts, ofPage, own, matched,
-        exact: parts.some(part => part.exact),
-        score: (ofPage + own) * place.factor * share };
+        exact,
+        score: (ofPage + own) * place.factor * share * (exact ? EXACT : 1) };
     }
 
     // The best hit of a page, with a score that its other hits raise. It leads to the
@@ -252,10 +258,10 @@ const poseduRanking = (() => {
       return { ...first, place, score: (first.score + FURTHER * more) * share };
     }
 
-    // Names that share most pairs of letters with a query.
+    // Pages whose names share most pairs of letters with a query.
     alike(query) {
       const pairs = pairsOf(query);
-      return this.places.filter(place => place.kind === "section")
+      return this.places.filter(place => place.isPage)
         .map(place => ({ place, text: place.text, terms: new Set(),
           score: likeness(pairs, place) }))
         .sort((a, b) => b.score - a.score).slice(0, ALIKE);

@@ -22,7 +22,7 @@ class Entry:
 
     ``kind`` is "section", "term", "statement", "exercise" or "api". ``anchor`` is the
     id of an element on the page, "" for the page itself. ``lines`` are the sentences of
-    its text, ``aliases`` its other names.
+    its text, ``aliases`` its other names, ``papers`` the papers that it lists.
     """
 
     kind: str
@@ -30,6 +30,7 @@ class Entry:
     title: str
     lines: list[str]
     aliases: list[str] = field(default_factory=list)
+    papers: list[str] = field(default_factory=list)
 
 
 def entries(article):
@@ -46,9 +47,10 @@ def entries(article):
     found = {}
     for section, heading in headed.items():
         inner = [s for s in section.iterdescendants() if s in headed]
-        text = lines(section, [heading, *inner, *listed]) + papers[section]
+        text = lines(section, [heading, *inner, *listed])
         anchor = section.get("id", "") if found else ""
         found[section] = Entry("section", anchor, _heading(heading), text)
+        found[section].papers = papers[section]
     of_page = [*found.values(), *_statements(article), *_exercises(article)]
     of_page += [*_terms(article), *_api(article)]
     # Inner sections come after those that contain them, and so have the last word.

@@ -1,6 +1,6 @@
 """Index of the search: entries of all built pages, in files that the browser reads.
 
-The files are scripts that set a variable, so that they load from a folder, too.
+The files are packed scripts that set a variable, so that they load from a folder, too.
 ``titles.js`` has the titles, the aliases and the first sentence of each page's
 sections; it gives the first answers. ``texts-0.js`` and further ones have the whole
 text and are loaded after it.
@@ -180,16 +180,22 @@ def _start(found):
 def shards(pages):
     """Return the texts of all entries in lists, each for a file of its own.
 
-    ``pages`` maps each page's name to its entries; a text has a sentence a line.
+    ``pages`` maps each page's name to its entries; a text has a sentence a line. After
+    an empty line it has the papers, which are searched and seldom shown.
     """
     found, room = [], 0
-    for text in ("\n".join(e.lines) for page in pages.values() for e in page):
+    for text in (_text(entry) for page in pages.values() for entry in page):
         if room < len(text) or not found:
             found.append([])
             room = SHARD
         found[-1].append(text)
         room -= len(text)
     return found
+
+
+def _text(entry):
+    parts = [entry.lines, entry.papers] if entry.papers else [entry.lines]
+    return "\n\n".join("\n".join(part) for part in parts)
 
 
 def write(folder, root=ROOT):
@@ -205,7 +211,7 @@ def write(folder, root=ROOT):
     content = {"pages": titles(found), "shards": len(texts)}
     place = Path(folder, FOLDER)
     place.mkdir(parents=True, exist_ok=True)
-    script = f"poseduSearchTitles = {_json(content)};\n"
+    script = f"poseduSearchTitles = {packed(_json(content))};\n"
     (place / "titles.js").write_text(script, encoding="utf-8")
     for number, shard in enumerate(texts):
         script = f"(self.poseduSearchTexts ??= []).push({packed(_json(shard))});\n"

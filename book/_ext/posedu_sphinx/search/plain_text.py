@@ -1,7 +1,7 @@
 """Text of a built page's elements: one sentence or cell row a line, formulas in words.
 
-Text is what a reader sees: TeX becomes symbols, and code, pictures and solutions are
-left out.
+Text is what a reader sees: TeX becomes symbols, and code, results of checks, pictures
+and solutions are left out.
 """
 
 import re
@@ -9,10 +9,13 @@ import re
 REMOVED = (
     "script, style, svg, pre, button, select, input, nav, .headerlink, div.math, "
     ".solution, .posedu-links, .posedu-time, .posedu-explorable, .posedu-code, "
-    ".posedu-choice, .bibtex-citation, .toctree-wrapper, .sd-tab-label, .expanded, "
-    ".collapsed"
+    ".posedu-check, .posedu-choice, .bibtex-citation, .toctree-wrapper, .sd-tab-label, "
+    ".expanded, .collapsed"
 )
-LINES = {"p", "li", "dt", "dd", "div", "figcaption", "caption", "tr", "h4", "h5", "h6"}
+LINES = {
+    *("p", "li", "dt", "dd", "div", "section", "blockquote", "details", "summary"),
+    *("figcaption", "caption", "table", "tr", "h1", "h2", "h3", "h4", "h5", "h6"),
+}
 CELLS = {"td", "th"}
 LONG_TABLE = 40  # rows; a longer table is a list of data, not text to search
 FRACTION = re.compile(r"\\[td]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
@@ -45,14 +48,20 @@ def without_tex(text):
 
 
 def remove_hidden(article):
-    """Remove from a page what is not prose: code, pictures, solutions, long tables.
+    """Remove from a page what is not prose, such as code, pictures and long tables.
 
     ``article`` is the page's article, an element of lxml, which is changed.
     """
     long = [t for t in article.iter("tbody") if len(t) > LONG_TABLE]
-    for part in [*article.cssselect(REMOVED), *long]:
+    passed = [fold for fold in article.iter("details") if _is_of_check(fold)]
+    for part in [*article.cssselect(REMOVED), *long, *passed]:
         if part.getparent() is not None:
             part.drop_tree()
+
+
+def _is_of_check(fold):
+    summary = fold.find("summary")
+    return summary is not None and summary.text_content().lstrip().startswith("✓")
 
 
 def lines(element, left_out=()):
@@ -63,11 +72,12 @@ def lines(element, left_out=()):
     """
     words = "".join(_pieces(element, {*left_out}, in_row=False))
     found = (" ".join(line.split()) for line in words.split("\n"))
-    return [PUNCTUATION.sub(r"\1", line).strip(" ·") for line in found if line]
+    plain = (PUNCTUATION.sub(r"\1", line).strip(" ·") for line in found)
+    return [line for line in plain if line]
 
 
 def _pieces(element, hidden, *, in_row):
-    """Yield an element's text in pieces; blocks outside of tables end with a newline.
+    """Yield an element's text in pieces; blocks outside of tables are between newlines.
 
     ``hidden`` are elements without text, ``in_row`` says that ``element`` is in a row
     of a table.
@@ -78,11 +88,14 @@ def _pieces(element, hidden, *, in_row):
         yield without_tex(element.text_content())
         return
     within = in_row or element.tag == "tr"
+    is_block = element.tag in LINES and not in_row
+    if is_block:
+        yield "\n"
     yield _inside(element.text, within)
     for part in element:
         yield from _pieces(part, hidden, in_row=within)
         yield _inside(part.tail, within)
-    if element.tag in LINES and not in_row:
+    if is_block:
         yield "\n"
     elif element.tag in CELLS:
         yield " · "
