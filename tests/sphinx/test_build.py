@@ -8,6 +8,7 @@ import yaml
 
 from posedu_sphinx import ROOT
 from posedu_sphinx.build import make_site
+from posedu_sphinx.site.packed_scripts import unpacked
 
 FAULTS = {
     "an equation without a label": "$$\na = b\n$$",
@@ -80,7 +81,9 @@ def test_search_knows_the_terms_of_a_page_that_did_not_change(book):
         (book / "book" / "index.md").write_text(f"# {title}\n")
         assert make_site(book)
     index = book / "_build" / "html" / "_static" / "search" / "titles.js"
-    assert '["Attention","term-Attention"]' in index.read_text("utf-8")
+    assert '[\\"Attention\\",\\"term-Attention\\"]' in unpacked(
+        index.read_text("utf-8")
+    )
 
 
 def test_a_failing_cell_is_never_served(book):

@@ -89,7 +89,7 @@ const poseduSearch = (() => {
         "All texts are loaded now: change the query to search them.";
     }
 
-    option({ place, text, terms }, at) {
+    option({ place, text, sources, terms }, at) {
       const link = make("a", { id: `${this.list.id}-${at}`, role: "option", tabIndex: -1,
         href: `${this.root}${place.page}.html${place.anchor && "#"}${place.anchor}` });
       link.setAttribute("aria-selected", "false");
@@ -98,7 +98,7 @@ const poseduSearch = (() => {
       const where = make("span", { className: "posedu-where",
         textContent: place.isPage ? "" : LABELS[place.kind] || place.of });
       const sentence = make("span", { className: "posedu-sentence" });
-      sentence.append(...marked(bestSentence(text, terms), terms));
+      sentence.append(...marked(excerpt(text, sources, terms), terms));
       link.append(title, where, sentence);
       return link;
     }
@@ -172,29 +172,31 @@ const poseduSearch = (() => {
     });
   }
 
-  // The sentence with most of the terms, cut to a length that fits; or of the papers
-  // that are listed after an empty line one that has all the terms.
-  function bestSentence(text, terms) {
-    const [sentences, papers = []] = text.split("\n\n").map(part => part.split("\n"));
-    const paper = papers.find(paper => countIn(paper, terms) === terms.size);
-    return shortened(mostOf(sentences, terms) ?? paper ?? sentences[0], terms);
+  // The sentence in which most of the terms are, by weight, cut to a length that fits;
+  // or of the sources one that has all the terms.
+  function excerpt(text, sources, terms) {
+    const sentences = text.split("\n");
+    const source = sources.split("\n").find(line => within(line, terms).size === terms.size);
+    const first = sentences.find(sentence => /[.:?!]$/.test(sentence)) ?? sentences[0];
+    return shortened(best(sentences, terms) ?? source ?? first, terms);
   }
 
-  // The number of different terms in a text.
-  function countIn(text, terms) {
-    return new Set(poseduRanking.termsOf(text).filter(term => terms.has(term))).size;
-  }
-
-  function mostOf(sentences, terms) {
-    let best, most = 0;
+  function best(sentences, terms) {
+    let found, most = 0;
     const starts = [...terms].map(term => term.slice(0, 4));
     for (const sentence of sentences) {
       const lower = sentence.toLowerCase();
       if (!starts.some(start => lower.includes(start))) continue;  // saves most of the time
-      const own = countIn(sentence, terms);
-      if (own > most) [best, most] = [sentence, own];
+      let weight = 0;
+      for (const term of within(sentence, terms)) weight += ranking.weight(term);
+      if (weight > most) [found, most] = [sentence, weight];
     }
-    return best;
+    return found;
+  }
+
+  // The terms that are in a text.
+  function within(text, terms) {
+    return new Set(poseduRanking.termsOf(text).filter(term => terms.has(term)));
   }
 
   function shortened(sentence, terms) {

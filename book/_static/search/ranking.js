@@ -110,7 +110,7 @@ const poseduRanking = (() => {
         const derived = KINDS[kind] === "api" ? title : slug(title);
         const anchor = isPage ? "" : given ?? derived;
         return { page, factor, kind: KINDS[kind], title, anchor, aliases, isPage,
-          of: own, text: isPage ? start : "" };
+          of: own, text: isPage ? start : "", sources: "" };
       }));
     });
   }
@@ -149,9 +149,11 @@ const poseduRanking = (() => {
       this.named.push(number);
     }
 
-    // Add the text of the next place.
+    // Add the text of the next place; after an empty line it has sources.
     addText(text) {
-      this.places[this.read].text = text || this.places[this.read].text;
+      const place = this.places[this.read];
+      const [sentences, sources = ""] = text.split("\n\n");
+      Object.assign(place, { text: sentences || place.text, sources });
       this.texts.add({ id: this.read, text });
       this.read += 1;
     }
@@ -170,10 +172,14 @@ const poseduRanking = (() => {
         const swapped = known ? undefined : swaps(word.toLowerCase())
           .map(stem).find(term => this.counts.has(term));
         const own = swapped ? [swapped] : found;
-        const count = this.counts.get(own[0]) ?? 1;
         const synonym = SYNONYMS.get(own[0]);
-        return { terms: own, synonym, weight: Math.log(1 + 6000 / count) };
+        return { terms: own, synonym, weight: this.weight(own[0]) };
       });
+    }
+
+    // A rare term weighs more.
+    weight(term) {
+      return Math.log(1 + 6000 / (this.counts.get(term) ?? 1));
     }
 
     search(engine, asked) {
@@ -241,28 +247,33 @@ const poseduRanking = (() => {
       const matched = parts.flatMap(part => part.queryTerms);
       const share = coverage(asked, matched) ** ONE_PLACE;
       const exact = parts.some(part => part.exact);
-      return { place, text: place.text, parts, ofPage, own, matched,
+      return { place, text: place.text, sources: place.sources, parts, ofPage, own, matched,
         exact,
         score: (ofPage + own) * place.factor * share * (exact ? EXACT : 1) };
     }
 
     // The best hit of a page, with a score that its other hits raise. It leads to the
-    // page, not to the section, if it is due to the page's name.
+    // page, not to the section, if it is due to the page's name; then it has the texts of
+    // all these hits.
     together(hits, asked) {
       const [first, ...further] = best(hits, 3);
       const more = further.reduce((sum, hit) => sum + hit.own * hit.place.factor, 0);
       const matched = [...new Set(hits.flatMap(hit => hit.matched))];
       const share = coverage(asked, matched) ** WHOLE_PAGE;
-      const place = first.ofPage > first.own
-        ? this.places[this.pageOf.get(first.place.page)] : first.place;
-      return { ...first, place, score: (first.score + FURTHER * more) * share };
+      const score = (first.score + FURTHER * more) * share;
+      const page = this.places[this.pageOf.get(first.place.page)];
+      if (first.ofPage <= first.own)
+        return { ...first, text: first.text || page.text, score };
+      const text = [first, ...further, { text: page.text }].map(hit => hit.text)
+        .filter(Boolean).join("\n");
+      return { ...first, place: page, text, score };
     }
 
     // Pages whose names share most pairs of letters with a query.
     alike(query) {
       const pairs = pairsOf(query);
       return this.places.filter(place => place.isPage)
-        .map(place => ({ place, text: place.text, terms: new Set(),
+        .map(place => ({ place, text: place.text, sources: "", terms: new Set(),
           score: likeness(pairs, place) }))
         .sort((a, b) => b.score - a.score).slice(0, ALIKE);
     }
@@ -291,8 +302,8 @@ const poseduRanking = (() => {
   }
 
   // A hit with the terms of the index that matched in it, for the marks.
-  function withTerms({ place, text, score, parts }) {
-    return { place, text, score, terms: new Set(parts.flatMap(part => part.terms)) };
+  function withTerms({ place, text, sources, score, parts }) {
+    return { place, text, sources, score, terms: new Set(parts.flatMap(part => part.terms)) };
   }
 
   // Other places come after pages, except one that has the very name that is asked for.

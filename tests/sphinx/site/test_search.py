@@ -364,9 +364,9 @@ class TestEntries:
         cited += 'title="A. Author. A paper.">1</a>]</span>'
         page = f'<article><section id="sources"><h1>Sources</h1><p>It: {cited}</p>'
         listed, _ = entries.entries(lxml.html.fromstring(f"{page}</section></article>"))
-        assert listed[0].lines == ["It:"]
-        assert listed[0].papers == ["A. Author. A paper."]
-        assert index.shards({"p": listed}) == [["It:\n\nA. Author. A paper."]]
+        assert listed[0].lines == []
+        assert listed[0].sources == ["It:", "A. Author. A paper."]
+        assert index.shards({"p": listed}) == [["\n\nIt:\nA. Author. A paper."]]
 
     def test_a_heading_leads_to_the_innermost_place_around_it(self):
         card = '<section id="card"><div><h2>Card</h2></div></section>'

@@ -22,7 +22,8 @@ class Entry:
 
     ``kind`` is "section", "term", "statement", "exercise" or "api". ``anchor`` is the
     id of an element on the page, "" for the page itself. ``lines`` are the sentences of
-    its text, ``aliases`` its other names, ``papers`` the papers that it lists.
+    its text, ``aliases`` its other names. The section Sources has no lines, but
+    ``sources``: what it says, and the papers that it cites.
     """
 
     kind: str
@@ -30,7 +31,7 @@ class Entry:
     title: str
     lines: list[str]
     aliases: list[str] = field(default_factory=list)
-    papers: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
 
 
 def entries(article):
@@ -50,7 +51,8 @@ def entries(article):
         text = lines(section, [heading, *inner, *listed])
         anchor = section.get("id", "") if found else ""
         found[section] = Entry("section", anchor, _heading(heading), text)
-        found[section].papers = papers[section]
+        if papers[section]:
+            found[section].lines, found[section].sources = [], text + papers[section]
     of_page = [*found.values(), *_statements(article), *_exercises(article)]
     of_page += [*_terms(article), *_api(article)]
     # Inner sections come after those that contain them, and so have the last word.

@@ -24,7 +24,7 @@ from posedu_sphinx.site.packed_scripts import packed
 FOLDER = "_static/search"
 GLOSSARY = "book/reference/glossary"
 SYMPTOMS = "book/practice/troubleshooting"
-FIRST_SENTENCE = 32  # characters of it in titles.js
+FIRST_SENTENCE = 100  # characters of it in titles.js
 SHARD = 250_000  # characters of text in a file
 KINDS = ("section", "statement", "exercise", "term", "api")  # in the order of entries
 
@@ -181,7 +181,7 @@ def shards(pages):
     """Return the texts of all entries in lists, each for a file of its own.
 
     ``pages`` maps each page's name to its entries; a text has a sentence a line. After
-    an empty line it has the papers, which are searched and seldom shown.
+    an empty line it has the sources, which are searched and seldom shown.
     """
     found, room = [], 0
     for text in (_text(entry) for page in pages.values() for entry in page):
@@ -194,7 +194,7 @@ def shards(pages):
 
 
 def _text(entry):
-    parts = [entry.lines, entry.papers] if entry.papers else [entry.lines]
+    parts = [entry.lines, entry.sources] if entry.sources else [entry.lines]
     return "\n\n".join("\n".join(part) for part in parts)
 
 
