@@ -44,6 +44,7 @@ const poseduRanking = (() => {
       if (short.length < 4 || short === found) break;
       found = short;
     }
+    if (found.length < 4) return found;  // RNNs, RNN
     return found.replace(/([^aeiouls])\1$/, "$1");  // padded, pad
   }
 
