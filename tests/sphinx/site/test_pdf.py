@@ -12,7 +12,10 @@ from posedu_sphinx.navigation import contents
 from posedu_sphinx.site import pdf
 from posedu_sphinx.site.first_paint import served
 
-PAGES = ["book/nope/nope", "book/reference/notation"]
+PAGES = ["book/nope/nope", "book/practice/port-rope", "book/reference/notation"]
+WRAPS = "Port a model with RoPE between codebases"  # a title of two lines
+PARTS = {"Foundations": PAGES[:1], "Practice": PAGES[1:2]}
+LEDGER, GLANCE = "book/reference/ledger", "book/reference/at-a-glance"
 
 pytestmark = [
     pytest.mark.site,
@@ -30,13 +33,13 @@ def tab(browser):
 
 @pytest.fixture(scope="module")
 def files(tab):
-    """A chapter and a page that it links to, as one file; the chapter, solved."""
+    """A chapter and pages with and without a link from it, as a file; it, solved."""
     with served(HTML) as address:
         pages = [pdf.printed(tab, address, name) for name in PAGES]
         solved = pdf.printed(tab, address, PAGES[0], solutions=True)
         return (
-            PdfReader(io.BytesIO(pdf.joined(tab, pages, address))),
-            PdfReader(io.BytesIO(solved.content)),
+            PdfReader(io.BytesIO(pdf.joined(tab, pages, address, parts=PARTS))),
+            solved.reader(),
         )
 
 
@@ -52,6 +55,7 @@ def test_the_file_has_exercises_and_no_solutions(files):
         assert "How to read this line" not in text
     assert "Solution to" not in plain and "Hint" not in plain
     assert "Solution to" in solved and "Hint" in solved
+    assert "Counted from 1." in solved and "Counted from 1." not in plain
 
 
 def test_every_implementation_is_printed_and_no_title_of_a_fold(files):
@@ -61,11 +65,77 @@ def test_every_implementation_is_printed_and_no_title_of_a_fold(files):
     assert "The implementations against each other, in every dtype" not in text
 
 
-def test_the_outline_has_a_line_for_each_page_and_its_sections_below(files):
-    outline = files[0].outline
-    titles = [item for item in outline if not isinstance(item, list)]
-    assert len(titles) == len(PAGES)
-    assert any(isinstance(item, list) for item in outline)
+def outline(reader):
+    """Yield title, depth and number of the page of each line of a file's outline."""
+
+    def lines(items, depth):
+        for item in items:
+            if isinstance(item, list):
+                yield from lines(item, depth + 1)
+            else:
+                page = reader.get_destination_page_number(item) + 1
+                yield item.title, depth, page
+
+    return [*lines(reader.outline, 0)]
+
+
+def test_the_outline_has_parts_their_pages_and_sections_below(files):
+    lines = outline(files[0])
+    tops = [title for title, depth, _ in lines if not depth]
+    assert tops == ["Contents", *PARTS, "Notation"]
+    titles = [title for title, depth, _ in lines if depth == 1]
+    assert titles.index("2. NoPE: no positional encoding") < titles.index(WRAPS)
+    assert ("Derivation", 2) in [line[:2] for line in lines]
+
+
+def test_the_contents_have_the_number_of_each_page_and_lead_there(files):
+    contents, (chapter, *_) = files[0].pages[0], outline(files[0])[2:]
+    number = {title: page for title, _, page in outline(files[0])}
+    text = " ".join(contents.extract_text().split())
+    for title in (chapter[0], WRAPS, "Notation"):
+        assert f"{title} {number[title]}" in text
+        first = files[0].pages[number[title] - 1].extract_text()
+        assert title.split()[-1] in first
+    targets = [link.get_object()["/Dest"][0] for link in contents["/Annots"]]
+    assert [files[0].get_page_number(t.get_object()) + 1 for t in targets] == [
+        number[title] for title in (chapter[0], WRAPS, "Notation")
+    ]
+
+
+def test_the_file_says_its_title_and_its_language(files):
+    root = files[0].trailer["/Root"]
+    assert files[0].metadata.title == pdf.TITLE
+    assert root["/Lang"] == "en" and root["/PageMode"] == "/UseOutlines"
+    assert root["/ViewerPreferences"]["/DisplayDocTitle"]
+
+
+def test_long_tables_and_code_go_on_from_page_to_page(tab):
+    tab.emulate_media(media="print")
+    breaks = "selector => getComputedStyle(document.querySelector(selector)).breakInside"
+    with served(HTML) as address:
+        tab.goto(f"{address}{LEDGER}.html")
+        assert tab.evaluate(breaks, "article table") == "auto"
+        tab.goto(f"{address}{PAGES[0]}.html")
+        for part in ("pre", ".highlight", "[class*=highlight-]"):
+            assert tab.evaluate(breaks, f"article .sd-tab-content {part}") == "auto"
+        assert tab.evaluate(breaks, "article .exercise") == "avoid"
+
+
+def test_no_search_field_of_a_table_and_no_intended_pointer_is_printed(tab):
+    with served(HTML) as address:
+        pages = [pdf.printed(tab, address, name) for name in (GLANCE, IN_CODE)]
+    glance, in_code = (words(page.reader()) for page in pages)
+    assert "Show all" not in glance and "Contains" not in glance
+    assert "Point at a term" not in in_code and "as_multiples" in in_code
+
+
+def test_links_to_pages_that_paper_lacks_are_text(tab):
+    with served(HTML) as address:
+        pdf.printed(tab, address, PAGES[0])
+        left = tab.evaluate("[...document.links].map(link => link.href)")
+        own = {link.split("#")[0] for link in left if link.startswith(address)}
+        names = {link.removeprefix(address).removesuffix(".html") for link in own}
+    assert names and names <= {*pdf.on_paper(contents.documents())}
 
 
 def test_every_page_has_its_number(files):

@@ -1,22 +1,25 @@
 """The book as PDF: ``make pdf``.
 
-Chromium prints each page of the built site; the pages are joined with an outline, with
-page numbers and with links from one to another. There is a file of the whole book, one
-of each part, and a second of the whole book for teachers, with the solutions.
+Chromium prints each page of the built site; the pages are joined with a table of
+contents, an outline, page numbers and links from one to another. There is a file of the
+whole book, one of each part, and a second of the whole book for teachers, with the
+solutions.
 ``python -m posedu_sphinx.site.pdf book/rotary/rope`` prints only these pages.
 """
 
 import argparse
+import html
 import io
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import unquote
 
 from playwright.sync_api import sync_playwright
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import ArrayObject, NameObject
+from pypdf.generic import ArrayObject, Fit, NameObject, TextStringObject
 from tqdm import tqdm
 
 from posedu_sphinx.build import HTML
@@ -25,9 +28,14 @@ from posedu_sphinx.site.first_paint import served
 from posedu_sphinx.site.pdf_links import FOLDER
 
 WHOLE = "posedu"
+TITLE = "posedu: how transformers know order"
+AUTHOR = "The posedu authors"
 SOLUTIONS = "posedu-with-solutions"  # a file, and a class of <html> in print.css
 # Pages that are of no use on paper: to run, to look names up, for contributors.
-LEFT_OUT = ("notebooks/", "book/developers/", "book/teaching/", "book/reference/api")
+LEFT_OUT = (
+    *("notebooks/", "book/developers/", "book/teaching/"),
+    *("book/reference/api", "book/reference/renamed"),
+)
 MARGIN = {"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"}
 NUMBER = """<div style="font: 9px sans-serif; width: 100%; text-align: center">
 <span class="pageNumber"></span></div>"""
@@ -37,19 +45,41 @@ PAPER["scale"] = 0.85  # 16 pixels of text are 10 points
 NUMBERS = {**SHEET, "display_header_footer": True, "footer_template": NUMBER}
 NUMBERS["header_template"] = "<span></span>"  # else the date and the address
 FIT = NameObject("/Fit")
+CONTENTS = "Contents"
+CONTENTS_STYLE = """<style>
+body { font: 16px/1.5 sans-serif; }
+strong { break-after: avoid; display: block; margin-top: 1em; }
+a { color: inherit; display: flex; justify-content: space-between; padding-left: 1em; }
+a, a:visited { text-decoration: none; } b { font-weight: normal; padding-left: 2em; }
+</style>"""
 READY = """async () => {
   await window.poseduMathJax;  // it is unpacked
   await (window.MathJax && MathJax.startup.promise);
   await document.fonts.ready;
 }"""
+# Links to pages that paper lacks become text. Returns the headings, the title first.
+SETTLE = """printed => {
+  for (const link of document.links) {
+    const [page] = link.href.split("#");
+    const isOwn = page.startsWith(location.origin);
+    if (isOwn && !printed.includes(page)) link.removeAttribute("href");
+  }
+  const headings = document.querySelectorAll("article :is(h1, h2, h3, h4)");
+  return [...headings].map(heading => heading.textContent.replace(/#$/, "").trim());
+}"""
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A page of the site as PDF: its ``name`` and the file's ``content``."""
+    """A page of the site as PDF: its ``name``, the file and the page's headings."""
 
     name: str
     content: bytes
+    headings: tuple[str, ...]
+
+    def reader(self):
+        """Return the file as pypdf reads it."""
+        return PdfReader(io.BytesIO(self.content))
 
 
 def printed(tab, address, name, *, solutions=False):
@@ -60,25 +90,35 @@ def printed(tab, address, name, *, solutions=False):
     """
     tab.goto(f"{address}{name}.html", wait_until="load")
     tab.evaluate(READY)
+    kept = [f"{address}{page}.html" for page in on_paper(documents())]
+    headings = tab.evaluate(SETTLE, kept)
     if solutions:
         tab.evaluate("name => document.documentElement.classList.add(name)", SOLUTIONS)
-    return Printed(name, tab.pdf(**PAPER))
+    return Printed(name, tab.pdf(**PAPER), tuple(headings))
 
 
-def joined(tab, pages, address):
-    """Return a PDF of printed pages with an outline, page numbers and links, as bytes.
+def joined(tab, pages, address, *, title=TITLE, parts=MappingProxyType({})):
+    """Return a PDF of printed pages, as bytes.
 
-    ``tab`` is Playwright's page, ``pages`` is a list of :class:`Printed`. A link to one
-    of them leads to its place in the file; other links to the site, whose ``address``
-    the pages were printed from, are removed.
+    It has contents, an outline, page numbers, links and ``title``. ``tab`` is
+    Playwright's page, ``pages`` is a list of :class:`Printed`, and ``parts`` maps the
+    captions of parts of the book to names of pages. A link to one of the pages leads to
+    its place in the file; other links to the site, whose ``address`` the pages were
+    printed from, are removed.
     """
-    writer, places = PdfWriter(), {}
+    captions = {name: caption for caption, names in parts.items() for name in names}
+    pages = _with_contents(tab, pages, address, captions)
+    writer, places, above = PdfWriter(), {}, {}
     for page in pages:
-        reader, start = PdfReader(io.BytesIO(page.content)), len(writer.pages)
+        reader, start = page.reader(), len(writer.pages)
         found = {name: _place(reader, of) for name, of in _destinations(reader)}
         for inner in reader.pages:
             _lead_to(inner, found)
-        writer.append(reader, import_outline=True)
+        writer.append(reader, import_outline=False)
+        caption = captions.get(page.name)
+        if caption and caption not in above:
+            above[caption] = writer.add_outline_item(caption, start)
+        _add_outline(writer, reader, page.headings, start, above.get(caption))
         places[page.name] = ArrayObject([writer.pages[start].indirect_reference, FIT])
         for name, (target, *view) in found.items():
             number = start + reader.get_page_number(target.get_object())
@@ -92,10 +132,75 @@ def joined(tab, pages, address):
     for page, stamp in zip(writer.pages, stamps, strict=False):
         page.merge_page(stamp)
         page.compress_content_streams()
+    _describe(writer, title)
     writer.compress_identical_objects()
     buffer = io.BytesIO()
     writer.write(buffer)
     return buffer.getvalue()
+
+
+def _with_contents(tab, pages, address, captions):
+    """Return the printed pages with contents before the first that is of a part.
+
+    ``captions`` maps names of pages to the caption of their part.
+    """
+    before = next((n for n, page in enumerate(pages) if page.name in captions), 0)
+    lengths = [len(page.reader().pages) for page in pages]
+    own = 0
+    while True:  # until the contents have as many pages as they count for themselves
+        starts = [
+            1 + sum(lengths[:n]) + (own if n >= before else 0)
+            for n in range(len(pages))
+        ]
+        tab.set_content(_contents(pages, starts, address, captions))
+        content = Printed(CONTENTS, tab.pdf(**PAPER), (CONTENTS,))
+        if own == (own := len(content.reader().pages)):
+            return [*pages[:before], content, *pages[before:]]
+
+
+def _contents(pages, starts, address, captions):
+    """Return HTML that lists printed pages under their parts, with their numbers."""
+    lines, last = [], ""
+    for page, start in zip(pages, starts, strict=True):
+        if (caption := captions.get(page.name, "")) != last:
+            lines.append(f"<strong>{html.escape(caption)}</strong>")
+            last = caption
+        title = html.escape(page.headings[0])
+        link = f'<a href="{address}{page.name}.html">'
+        lines.append(f"{link}<span>{title}</span><b>{start}</b></a>")
+    return f"{CONTENTS_STYLE}<h1>{CONTENTS}</h1>{''.join(lines)}"
+
+
+def _add_outline(writer, reader, headings, start, parent):
+    """Add the outline of a file that starts at page ``start`` below ``parent``.
+
+    Chromium leaves out the space where a heading wraps; ``headings`` have it.
+    """
+    spelled = {"".join(heading.split()): heading for heading in headings}
+
+    def add(items, parent):
+        last = parent
+        for item in items:
+            if isinstance(item, list):
+                add(item, last)
+                continue
+            last = writer.add_outline_item(
+                spelled.get("".join(item.title.split()), item.title),
+                start + reader.get_destination_page_number(item),
+                parent,
+                fit=Fit.xyz(top=item.top),
+                is_open=False,
+            )
+
+    add(reader.outline, parent)
+
+
+def _describe(writer, title):
+    """Set title, author and language; a viewer shows the title and the outline."""
+    writer.add_metadata({"/Title": title, "/Author": AUTHOR})
+    writer.root_object[NameObject("/Lang")] = TextStringObject("en")
+    writer.create_viewer_preferences().display_doctitle = True
+    writer.page_mode = "/UseOutlines"
 
 
 def _destinations(reader):
@@ -161,32 +266,36 @@ def main(arguments=None):
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         tab = browser.new_page()
-        for name, files in _files(tab, address, options.pages):
+        for name, title, files in _files(tab, address, options.pages):
             path = options.to / f"{name}.pdf"
-            path.write_bytes(joined(tab, files, address))
+            path.write_bytes(joined(tab, files, address, title=title, parts=parts()))
             size = path.stat().st_size / 1e6
             print(f"{path}: {size:.1f} MB", flush=True)
         browser.close()
 
 
 def _files(tab, address, chosen):
-    """Yield the name of each file and its printed pages; ``chosen`` pages make one."""
+    """Yield name, title and printed pages of each file; ``chosen`` pages make one."""
     names = chosen or on_paper(documents())
     plain = {n: printed(tab, address, n) for n in tqdm(names, "pages", unit="page")}
     if chosen:
-        yield chosen[0].rpartition("/")[2], [*plain.values()]
+        first = plain[chosen[0]]
+        yield chosen[0].rpartition("/")[2], first.headings[0], [*plain.values()]
         return
-    yield WHOLE, [*plain.values()]
-    for number, (caption, inside) in enumerate(parts().items(), 1):
-        if found := on_paper(inside):
-            words = re.sub(r"\W+", "-", caption.lower())
-            yield f"{WHOLE}-{number}-{words}", [plain[name] for name in found]
+    yield WHOLE, TITLE, [*plain.values()]
+    on = {caption: on_paper(inside) for caption, inside in parts().items()}
+    captions = [caption for caption, inside in on.items() if inside]
+    for number, caption in enumerate(captions, 1):
+        words = re.sub(r"\W+", "-", caption.lower())
+        inside = [plain[name] for name in on[caption]]
+        yield f"{WHOLE}-{number:02}-{words}", f"{TITLE}. {caption}", inside
     with_exercises = [name for name in names if has_exercises(name)]
     solved = {
         n: printed(tab, address, n, solutions=True)
         for n in tqdm(with_exercises, "solutions", unit="page")
     }
-    yield SOLUTIONS, [solved.get(name, page) for name, page in plain.items()]
+    files = [solved.get(name, page) for name, page in plain.items()]
+    yield SOLUTIONS, f"{TITLE}. With solutions", files
 
 
 if __name__ == "__main__":
