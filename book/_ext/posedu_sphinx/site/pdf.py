@@ -88,7 +88,7 @@ def printed(tab, address, name, *, solutions=False):
     ``tab`` is Playwright's page, ``address`` the site's, ``name`` the page's name.
     With ``solutions`` the hints and solutions of exercises are printed, too.
     """
-    tab.goto(f"{address}{name}.html", wait_until="load")
+    tab.goto(f"{address}{name}.html", wait_until="load", timeout=0)  # a busy machine
     tab.evaluate(READY)
     kept = [f"{address}{page}.html" for page in on_paper(documents())]
     headings = tab.evaluate(SETTLE, kept)
