@@ -16,6 +16,7 @@ PAGES = ["book/nope/nope", "book/practice/port-rope", "book/reference/notation"]
 WRAPS = "Port a model with RoPE between codebases"  # a title of two lines
 PARTS = {"Foundations": PAGES[:1], "Practice": PAGES[1:2]}
 LEDGER, GLANCE = "book/reference/ledger", "book/reference/at-a-glance"
+IN_CODE, GUESS = "book/recurrent/chunks", "book/stickbreaking/stickbreaking"
 
 pytestmark = [
     pytest.mark.site,
@@ -111,7 +112,9 @@ def test_the_file_says_its_title_and_its_language(files):
 
 def test_long_tables_and_code_go_on_from_page_to_page(tab):
     tab.emulate_media(media="print")
-    breaks = "selector => getComputedStyle(document.querySelector(selector)).breakInside"
+    breaks = (
+        "selector => getComputedStyle(document.querySelector(selector)).breakInside"
+    )
     with served(HTML) as address:
         tab.goto(f"{address}{LEDGER}.html")
         assert tab.evaluate(breaks, "article table") == "auto"
@@ -121,12 +124,28 @@ def test_long_tables_and_code_go_on_from_page_to_page(tab):
         assert tab.evaluate(breaks, "article .exercise") == "avoid"
 
 
-def test_no_search_field_of_a_table_and_no_intended_pointer_is_printed(tab):
+def test_paper_has_no_search_field_no_pointer_and_no_guess(tab):
+    tab.emulate_media(media="print")
     with served(HTML) as address:
-        pages = [pdf.printed(tab, address, name) for name in (GLANCE, IN_CODE)]
-    glance, in_code = (words(page.reader()) for page in pages)
-    assert "Show all" not in glance and "Contains" not in glance
-    assert "Point at a term" not in in_code and "as_multiples" in in_code
+        tab.goto(f"{address}{GLANCE}.html")
+        assert tab.locator(".posedu-filters").is_hidden()
+        tab.goto(f"{address}{IN_CODE}.html")
+        assert tab.get_by_text("Point at a term").is_hidden()
+        assert tab.locator(".posedu-in-code").first.is_visible()
+        tab.goto(f"{address}{GUESS}.html")
+        assert tab.locator("[data-covered] .summary").is_visible()
+
+
+def test_a_wide_table_fits_the_page(tab):
+    tab.emulate_media(media="print")
+    millimeters = 210 - 18 - 18
+    width = round(millimeters / 25.4 * 96 / pdf.PAPER["scale"])
+    size = tab.viewport_size
+    tab.set_viewport_size({"width": width, "height": 1000})
+    with served(HTML) as address:
+        tab.goto(f"{address}{GLANCE}.html")
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+    tab.set_viewport_size(size)
 
 
 def test_links_to_pages_that_paper_lacks_are_text(tab):

@@ -117,7 +117,7 @@ def joined(tab, pages, address, *, title=TITLE, parts=MappingProxyType({})):
         writer.append(reader, import_outline=False)
         caption = captions.get(page.name)
         if caption and caption not in above:
-            above[caption] = writer.add_outline_item(caption, start)
+            above[caption] = writer.add_outline_item(title=caption, page_number=start)
         _add_outline(writer, reader, page.headings, start, above.get(caption))
         places[page.name] = ArrayObject([writer.pages[start].indirect_reference, FIT])
         for name, (target, *view) in found.items():
@@ -185,9 +185,9 @@ def _add_outline(writer, reader, headings, start, parent):
                 add(item, last)
                 continue
             last = writer.add_outline_item(
-                spelled.get("".join(item.title.split()), item.title),
-                start + reader.get_destination_page_number(item),
-                parent,
+                title=spelled.get("".join(item.title.split()), item.title),
+                page_number=start + reader.get_destination_page_number(item),
+                parent=parent,
                 fit=Fit.xyz(top=item.top),
                 is_open=False,
             )
