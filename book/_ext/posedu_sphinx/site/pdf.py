@@ -59,7 +59,7 @@ READY = """async () => {
 }"""
 # Links to pages that paper lacks become text. Returns the headings, the title first.
 SETTLE = """printed => {
-  for (const link of document.links) {
+  for (const link of [...document.links]) {
     const [page] = link.href.split("#");
     const isOwn = page.startsWith(location.origin);
     if (isOwn && !printed.includes(page)) link.removeAttribute("href");
