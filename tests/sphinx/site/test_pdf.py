@@ -135,6 +135,7 @@ def test_paper_has_no_search_field_no_pointer_and_no_guess(tab):
     with served(HTML) as address:
         tab.goto(f"{address}{GLANCE}.html")
         assert tab.locator(".posedu-filters").is_hidden()
+        assert tab.get_by_text("scroll it sideways").is_hidden()
         tab.goto(f"{address}{IN_CODE}.html")
         assert tab.get_by_text("Point at a term").is_hidden()
         assert tab.locator(".posedu-in-code").first.is_visible()

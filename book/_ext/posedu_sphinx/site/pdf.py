@@ -34,7 +34,7 @@ SOLUTIONS = "posedu-with-solutions"  # a file, and a class of <html> in print.cs
 # Pages that are of no use on paper: to run, to look names up, for contributors.
 LEFT_OUT = (
     *("notebooks/", "book/developers/", "book/teaching/"),
-    *("book/reference/api", "book/reference/renamed"),
+    *("book/reference/api", "book/reference/renamed", "book/reference/status"),
 )
 MARGIN = {"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"}
 NUMBER = """<div style="font: 9px sans-serif; width: 100%; text-align: center">
