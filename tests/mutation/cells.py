@@ -18,7 +18,8 @@ read as they are typeset, is also sound if a mutant of a formula is refused, whi
 change makes them fail.
 
 Results are written one by one to ``_build/cell-mutants``, so that an interrupted run
-can continue. A cell in the committed table does not run again until it is edited.
+can continue. A cell in the committed table does not run again until its code is edited;
+captions and alternative texts of figures do not count.
 """
 
 import argparse
@@ -79,11 +80,25 @@ class Cell:
         has_assert = any(isinstance(node, ast.Assert) for node in ast.walk(tree))
         self.asserts = has_assert or bool(names & ASSERTIONS)
         self.is_check = self.asserts or bool(names & PROOFS)
-        key = hashlib.sha256(source.encode()).hexdigest()[:12]
+        key = hashlib.sha256(code_of(tree).encode()).hexdigest()[:12]
         imports = (ast.Import, ast.ImportFrom)
         own = (n.lineno for n in tree.body if not isinstance(n, imports))
         first = next(own, 1)
         self.row = {"cell": key, "line": source.splitlines()[first - 1]}
+
+
+def code_of(tree: ast.Module) -> str:
+    """Return a cell's syntax tree as text, without words that only describe figures."""
+    described = Described().visit(ast.parse(ast.unparse(tree)))
+    return ast.unparse(described)
+
+
+class Described(ast.NodeTransformer):
+    """Leaves the captions and alternative texts out of calls."""
+
+    def visit_keyword(self, node: ast.keyword) -> ast.keyword | None:
+        """Return an argument by keyword, or nothing."""
+        return None if node.arg in ("caption", "alt") else self.generic_visit(node)
 
 
 class Page:
