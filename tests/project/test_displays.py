@@ -1,4 +1,4 @@
-"""What a cell draws is its last expression: nothing else is shown on the page."""
+"""Figures are the last expression of their cells: a page shows nothing else."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ DRAWING = {"finish", "curves"}
 
 
 def hidden(cell):
-    """The figures of a cell that it neither keeps nor shows, by line."""
+    """Figures of a cell that it neither keeps nor shows, by line."""
     code = "\n".join(n for n in cell.splitlines() if not n.startswith((":", "%", "!")))
     *earlier, _ = ast.parse(code).body or [None]
     return [
