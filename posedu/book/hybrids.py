@@ -34,6 +34,11 @@ class Hybrid:
     origin: str
     config: Mapping[str, Any]
 
+    @property
+    def label(self) -> str:
+        """The name, with a star if the configuration is a class's default."""
+        return self.name + "*" * (self.origin == "class default")
+
     @cached_property
     def reading(self) -> Reading:
         """Reading of the configuration by :func:`posedu.tools.read_rope`."""

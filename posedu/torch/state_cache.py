@@ -146,10 +146,10 @@ class StateCache(KVCache):
             return
         lengths = [cache.seen for cache in self.kept]
         if last not in lengths:
-            known = f"those of {', '.join(map(str, lengths))}" if lengths else "none"
+            known = f"those after {', '.join(map(str, lengths))}" if lengths else "none"
             raise ValueError(
-                f"no state after {last} tokens was kept (keep={self.keep}), {known}: "
-                "go back to a copy of the cache from before the tokens"
+                f"the state after {last} tokens was not kept (keep={self.keep}; "
+                f"kept: {known}): restore a copy of the cache from that length"
             )
         keep, kept = self.keep, self.kept[: lengths.index(last)]
         self.copy_from(self.kept[lengths.index(last)])

@@ -40,6 +40,12 @@ def test_a_convolution_keeps_one_token_less_than_its_width():
     assert MODELS["MiniMax"].history == 0
 
 
+def test_a_star_marks_the_defaults_of_a_class():
+    labels = {each.label for each in MODELS.values()}
+    assert {"Qwen3.5 27B", "Kimi K3", "MiniMax*", "Jamba*"} <= labels
+    assert sum("*" in label for label in labels) == 11
+
+
 def test_positions_of_attention_are_those_of_the_reading():
     assert MODELS["Kimi K3"].position == "NoPE"
     assert MODELS["Qwen3.5 27B"].position == "RoPE 64 of 256, 1e7"

@@ -128,7 +128,10 @@ def test_a_cache_goes_back_to_where_its_last_calls_ended(name):
         assert len(cache) == 8
     for refused, message in (
         (lambda: cache.crop(2), "first tokens cannot be removed"),
-        (lambda: cache.crop(0, 6), r"after 6 tokens was kept \(keep=3\), those of 7"),
+        (
+            lambda: cache.crop(0, 6),
+            r"after 6 tokens was not kept \(keep=3; kept: those after 7\)",
+        ),
         (lambda: StateCache(keep=-1), "keep must be"),
     ):
         with pytest.raises(ValueError, match=message):

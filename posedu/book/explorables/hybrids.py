@@ -23,10 +23,8 @@ def hybrids_explorable() -> Explorable:
 
     A reader chooses the model, a layer and the length of the text.
     """
-    models = {
-        each.name: numbers(each)
-        for each in sorted(load_hybrids(), key=lambda each: each.name != FIRST)
-    }
+    hybrids = sorted(load_hybrids(), key=lambda each: each.name != FIRST)
+    models = {each.name: numbers(each) for each in hybrids}
     first = models[FIRST]
     most = max(len(each["roles"]) for each in models.values())
     step = WIDTH / len(first["roles"])
@@ -79,7 +77,7 @@ def hybrids_explorable() -> Explorable:
         "hybrids",
         picture,
         (
-            Choice("model", "model", {name: name for name in models}),
+            Choice("model", "model", {each.name: each.label for each in hybrids}),
             Slider("layer", "layer", 0, most - 1, LAYER),
             Slider(
                 *("doublings", "tokens", LOW, HIGH, DOUBLINGS, 1),
@@ -90,7 +88,8 @@ def hybrids_explorable() -> Explorable:
         caption="The layers of a model, and the bytes in its cache, on a logarithmic "
         "scale: keys and values with 2 bytes a number, states with 4. “Attention in "
         "all” is the same model with an attention layer in place of each recurrent "
-        "one. Windows are ignored: layers with a window keep fewer keys.",
+        "one. Windows are ignored: layers with a window keep fewer keys. With *: what "
+        "the class in transformers fills in, which need not be any published model.",
         numbers={"models": models, "heights": HEIGHTS},
     )
 
