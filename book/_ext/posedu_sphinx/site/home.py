@@ -176,10 +176,11 @@ def run_instructions(app, docname):
     text = "Each chapter, lab and set of exercises has its own notebook. "
     first += [nodes.Text(text)]
     source = f"git+{address}" if address else "."
-    where = "Install the package" + ("" if address else " from a copy of the source")
     install = nodes.literal_block("", f"pip install {source}", language="sh")
-    classes = [link(app, docname, "book/reference/api", "", "its contents")]
-    second = [nodes.Text(f"{where} ("), *classes, nodes.Text("):")]
+    where = "Install it" if address else "In a folder with the source, install it"
+    contents = link(app, docname, "book/reference/api", "", "API reference")
+    after = nodes.Text(f" lists the package and shows its code. {where}:")
+    second = [nodes.Text("The "), contents, after]
     return [
         nodes.paragraph("", "", *first),
         nodes.paragraph("", "", *second),
