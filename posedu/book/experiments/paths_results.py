@@ -85,7 +85,7 @@ def overview(result: Result) -> Figure:
         figure,
         caption=f"Trained at L = {lengths[0]}: mean accuracy over "
         f"{len({run.seed for run in result.runs})} seeds; the thin line is guessing. "
-        f"At swaps of three objects {titles[best]} has {swaps[best]:.0f} % at L = "
+        f"At swaps of three cups {titles[best]} has {swaps[best]:.0f} % at L = "
         f"{lengths[0]}, encodings without reflections {rest:.0f} % at most.",
         alt=f"Six panels, one for each task, with a line for each of {len(swaps)} "
         f"encodings against the length. Highest at L = {lengths[-1]}: "
