@@ -264,7 +264,9 @@ Which is the smallest positive number that float64 can hold?
     ),
     explanation=r"""
 She subtracts the largest logit of the row, though it is masked.
-A masked logit that is larger by $x$ leaves the allowed key $e^{-x}$, and the division by the sum, the same $e^{-x}$, repairs this as long as float64 can hold that number: $e^{-745}$ is its smallest positive number, about $4.9 \cdot 10^{-324}$.
+If a masked logit is larger by $x$, the exponential of the allowed key is $e^{-x}$.
+The sum is the same $e^{-x}$, so the quotient is right as long as float64 can hold that number.
+$e^{-745}$ is rounded to the smallest positive number, about $4.9 \cdot 10^{-324}$.
 $e^{-746}$ is rounded to 0, and the allowed key gets weight 0 in place of 1.
 In float32 this happens from 104 on, so subtract the largest *allowed* logit; by {prf:ref}`the theorem on row constants <thm-row-constant>` any constant is right on paper.
 """,
@@ -312,7 +314,7 @@ The shapes agree in every case, so no error is raised either.
 SHEET = Sheet(
     title="Attention",
     conventions=r"""
-Everything counts from zero: query $i$, key $j$.
+Positions and tokens are counted from 0; $i$ is the position of the query, $j$ that of the key.
 """,
     example=r"""
 from posedu.numpy.attention import steps
@@ -534,6 +536,7 @@ After one layer token $i$ is the mean of tokens $0, \dots, i$, in which $x_j$ ha
 The second layer averages these $n$ means, so token $j$ enters the last token with weight $\frac1n \sum_{i=j}^{n-1} \frac1{i+1} = (H_n - H_j)/n$, where $H_j = 1 + \frac12 + \dots + \frac1j$.
 For $n = 3$ the weights are $\frac13\bigl(1 + \frac12 + \frac13\bigr) = \frac{11}{18}$, $\frac13\bigl(\frac12 + \frac13\bigr) = \frac5{18}$ and $\frac13 \cdot \frac13 = \frac2{18}$.
 They fall with $j$, so two layers see an order; one layer does not, by {prf:ref}`the theorem on one causal layer <thm-one-causal-layer>`.
+Of 100 tokens the last has the weight $1/100^2$, so the first has $100\, H_{100} \approx 519$ times its weight.
 """,
             prediction=Prediction(
                 "By what factor is the weight of the first of 100 tokens larger than that "

@@ -559,7 +559,7 @@ Where the clamped ends are equal, the code adds 0.001 to the last; here they alw
     level="hard",
     explanation=r"""
 Fast pairs, with 32 full turns or more in training, keep their frequency; slow pairs, without a full turn, are divided by the factor; between them the ramp falls by equal steps of the index.
-The formula in the paper is linear in the number of turns instead, {ref}`another ramp with the same ends <err-rotary-yarn-ramp>`: a model that was tuned with one has other frequencies with the other, up to three times as fast for 128 features, 4096 tokens and a factor of 16.
+The formula in the paper is linear in the number of turns instead, {ref}`another ramp with the same ends <err-rotary-yarn-ramp>`: if a model was tuned with one ramp and is run with the other, its frequencies change, by up to a factor of three for 128 features, 4096 tokens and a factor of 16.
 Rounding outwards makes the ramp a little wider, and the clamp matters for short trainings and small bases.
 {prf:ref}`The definition of the ramp <def-ramps-box>` has both ramps.
 """,
@@ -728,7 +728,7 @@ Which angle is missing?
     ),
     explanation=r"""
 The key at position $m$ was rotated by $m\,\omega_p$ and must be rotated by $m\,\tilde\omega_p$: only $m\,(\tilde\omega_p - \omega_p)$ is missing, in every plane.
-A stale pair was off by $2\,|\sin(\tfrac12 m (\omega_p - \tilde\omega_p))|$ of its length, which is up to twice the length for pairs that are half a turn away; with NTK, a factor of 4, $d = 64$ and base 10 000 some pairs are so within a hundred tokens.
+A stale pair was off by $2\,|\sin(\tfrac12 m (\omega_p - \tilde\omega_p))|$ of its length, which is up to twice the length for pairs that are half a turn away; with NTK, a factor of 4, $d = 64$ and base 10 000 some pairs are half a turn off at positions below 100.
 {prf:ref}`The theorem on stale keys <thm-cache-stale>` says what this does to scores, and that this rotation corrects it.
 """,
 )
@@ -1193,8 +1193,8 @@ Which part of $s = \max(n, L)/L$ has she left out, and when does it matter?
     explanation=r"""
 She leaves out the maximum: up to the trained length the factor is 1, and hers is below 1.
 A key at position 0 is never rotated, so the key is at 1 or later and there were 2 tokens or more; if there are no more now, nothing has changed in either formula, so `length` is at least 3.
-Keys that were cached before the text reached the trained length are not stale as long as it is not longer, and she corrects them, which makes them wrong.
-Her tests had a key from a text of that length or longer, or one at position 0.
+Until the text is longer than the trained length, no cached key is stale; she nevertheless corrects those cached before it reached this length, which makes them wrong.
+In each of her tests the key was cached at the trained length or later, or stood at position 0.
 """,
 )
 

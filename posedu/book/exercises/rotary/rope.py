@@ -1321,7 +1321,7 @@ Make the table of cosines for a tensor of integer `positions` and head dimension
 At position 1 000 000 its error must not exceed float32's own rounding.
 """,
     hint=r"""
-What is the last step at which you can round to float32 without harm?
+After which step does rounding to float32 do no harm?
 Mind the dtype of every tensor before it.
 """,
     cases=tuple(
@@ -1452,9 +1452,10 @@ Mind the dtype of every tensor before it.
     ),
     level="optional",
     explanation=r"""
-The last step at which rounding is harmless is the finished cosine: it is at most 1 in modulus, so its rounding error is at most $2^{-25}$.
+Only the finished cosine may be rounded: it is at most 1 in modulus, so its rounding error is at most $2^{-25}$.
 An angle near $10^6$ is a large number, and float32 rounds it by up to $2^{-5}$.
 {prf:ref}`The bound on rounded angles <thm-rope-precision>` grows with the position: at $10^6$, for the pair with frequency 1, it is 0.12 with float32 and below $10^{-9}$ with float64.
+It is larger than $2^{-5}$ since it allows any angle of this size two roundings, of the frequency and of the product, and the largest relative error in each.
 """,
 )
 
@@ -2098,9 +2099,9 @@ Write down the list `order` for one head with $d = 4$, and for two heads with $d
     ),
     explanation=r"""
 She moves all even rows of the whole weight in front of all odd ones; right is to do that within each head.
-With one head both are the same, so such a test cannot fail, as for a model with a single key head.
+With one head both are the same: such a test cannot fail, and the function is right for a model with a single key head.
 Two heads of two features are enough: the layouts agree for $d = 2$, so nothing may move, but she exchanges rows 1 and 2, which belong to different heads.
-A test needs at least two heads and rows that differ; the permutation of {prf:ref}`the theorem on layouts <thm-rope-layout>` is one of the features of *a head*.
+A test needs at least two heads and rows that differ; {prf:ref}`the theorem on layouts <thm-rope-layout>` permutes the features within each head, not the rows of the whole weight.
 """,
 )
 
