@@ -559,7 +559,7 @@ Where the clamped ends are equal, the code adds 0.001 to the last; here they alw
     level="hard",
     explanation=r"""
 Fast pairs, with 32 full turns or more in training, keep their frequency; slow pairs, without a full turn, are divided by the factor; between them the ramp falls by equal steps of the index.
-The formula in the paper is linear in the number of turns instead, {ref}`another ramp with the same ends <err-rotary-yarn-ramp>`: if a model was tuned with one ramp and is run with the other, its frequencies change, by up to a factor of three for 128 features, 4096 tokens and a factor of 16.
+The formula in the paper is linear in the number of turns instead, {ref}`another ramp with the same ends <err-rotary-yarn-ramp>`: if a model was tuned with one ramp and is run with the other, its frequencies change, by a factor of up to about three for 128 features, 4096 tokens and a factor of 16.
 Rounding outwards makes the ramp a little wider, and the clamp matters for short trainings and small bases.
 {prf:ref}`The definition of the ramp <def-ramps-box>` has both ramps.
 """,
