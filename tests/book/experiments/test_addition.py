@@ -24,17 +24,10 @@ from posedu.book.experiments.addition import (
 )
 from posedu.torch import FIRE, Abacus, PositionCoupling, Randomized, RoPE
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=2, batch=3, digits=10, heads=2, d=4, tested=5)
 EPS = torch.finfo(torch.float64).eps
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Run on one thread, as the experiment does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def numbers_of(batch, digits, seed=0):

@@ -24,17 +24,10 @@ from posedu.book.experiments.characters import (
     Text,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=2, batch=3, length=8, heads=2, d=4, tested=5)
 EPS = torch.finfo(torch.float64).eps
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Run on one thread, as the experiment does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

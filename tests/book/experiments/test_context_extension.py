@@ -25,16 +25,9 @@ from posedu.book.experiments.context_extension import (
 from posedu.torch import Encoding, LogN, RoPE
 from support import ROOT
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=2, batch=3, length=8, heads=2, d=4, tested=5, tuning=1)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Run on one thread, as the experiment does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from posedu.book.experiments.hybrids import (
 from posedu.book.experiments.sequences import Model
 from posedu.torch import Encoding, GatedDeltaNet, RoPE
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=2, batch=3, length=24, heads=2, d=4, tested=3)
 R, N, P = GatedDeltaNet, Encoding, RoPE
 LAYERS = {
@@ -24,15 +26,6 @@ LAYERS = {
     "one-none": (R, N, R, N),
     "one-rope": (R, P, R, P),
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Run on one thread, as the experiment does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def model_of(name, task="swaps", settings=SMALL):

@@ -34,16 +34,9 @@ from posedu.numpy.scaling import log_n_temperature
 from posedu.torch import Encoding, LogN, RoPE
 from support import ROOT
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=2, batch=3, length=24, heads=2, d=4, tested=5)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Run on one thread, as the experiment does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def batch_of(length, batch=200, seed=0):

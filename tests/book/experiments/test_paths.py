@@ -35,18 +35,11 @@ from posedu.torch import (
 )
 from posedu.torch.attention import steps
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=2, batch=3, length=24, heads=2, d=4, tested=3)
 EPS = torch.finfo(torch.float64).eps
 SHORTEST = dict.fromkeys(TASKS, 2) | {"repeat": 16, "recall": 17}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Run on one thread, as the experiment does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def batch_of(task, batch, length, seed=0):

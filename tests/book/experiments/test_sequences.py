@@ -48,19 +48,12 @@ from posedu.torch import (
 from support import ROOT
 from support.known_runs import MADE
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=3, batch=4, length=16, heads=2, d=4, tested=6)
 EPS = torch.finfo(torch.float64).eps
 ACCURATE = {str(m * SMALL.length): 1.0 for m in MULTIPLES}
 SHORTEST = {"count": 1, "copy": 2 * COPIED, "recall": 1, "n-back": 1}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Run on one thread, as the experiment does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def batch_of(task, batch, length, trained, seed=0):
