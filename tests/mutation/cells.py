@@ -24,6 +24,7 @@ captions and alternative texts of figures do not count.
 
 import argparse
 import ast
+import copy
 import gc
 import hashlib
 import json
@@ -89,12 +90,11 @@ class Cell:
 
 def code_of(tree: ast.Module) -> str:
     """Return a cell's syntax tree as text, without words that only describe figures."""
-    described = Described().visit(ast.parse(ast.unparse(tree)))
-    return ast.unparse(described)
+    return ast.unparse(Described().visit(copy.deepcopy(tree)))
 
 
 class Described(ast.NodeTransformer):
-    """Leaves the captions and alternative texts out of calls."""
+    """Transformer that leaves captions and alternative texts out of calls."""
 
     def visit_keyword(self, node: ast.keyword) -> ast.keyword | None:
         """Return an argument by keyword, or nothing."""

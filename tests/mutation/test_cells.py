@@ -153,3 +153,12 @@ def test_every_check_refuses_a_mutant_or_has_its_reason():
     assert not bare
     assert all(reason.endswith(".") for reason in reasons.values())
     assert len(reasons) <= 0.05 * sum(len(page.checks) for page in pages)
+
+
+def test_a_cell_is_known_by_its_code_and_not_by_its_caption():
+    cell = 'x = f({})\nassert x\nfinish(x, caption="{}", alt="{}")'
+    first, other_words, other_code = (
+        cells.Cell(cell.format(*words)).row["cell"]
+        for words in ((1, "a", "b"), (1, "c", "d"), (2, "a", "b"))
+    )
+    assert first == other_words != other_code
