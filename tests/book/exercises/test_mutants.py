@@ -36,16 +36,27 @@ def verdict_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("chapter", exercises.sheets())
-def test_each_mutant_is_refused_or_listed(chapter):
+def test_each_mutant_is_refused_or_listed(chapter, monkeypatch):
     asked = [e for e in exercises.sheet(chapter).exercises if not e.hunt]
     found = [solution_mutants.passing(exercise) for exercise in asked]
     passed = set().union(*(keys for keys, _ in found))
     listed = {key for key in LISTED if key[0].rpartition("-")[0] == chapter}
     new = sorted(passed - listed)
     assert not new, "add a case on which the mutant is wrong, or list it with a reason"
+    monkeypatch.setattr(checker, "LONGEST", 60)  # a busy machine may have been slow
+    slow = listed - passed
+    passed |= set().union(*(passing_among(slow, e) for e in asked if slow))
     stale = sorted(listed - passed)
     assert not stale, "remove it from the list: it is refused, or there is none"
     assert all(made for _, made in found)
+
+
+def passing_among(keys, exercise):
+    made = [
+        (k, answer) for k, answer in solution_mutants.mutants(exercise) if k in keys
+    ]
+    single = list(solution_mutants.single_cases(exercise)) if made else []
+    return {key for key, answer in made if solution_mutants.passes(single, answer)}
 
 
 def test_each_listed_mutant_is_of_an_exercise_and_has_one_reason():

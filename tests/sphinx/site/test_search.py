@@ -209,7 +209,8 @@ class TestDialog:
     def test_it_says_that_texts_are_loading_and_then_answers_again(
         self, tab, held, status
     ):
-        tab.goto(tab.url.replace("book/gated/fox.html", "search.html?q=parity"))
+        page = tab.url.replace("book/gated/fox.html", "search.html?q=parity")
+        tab.goto(page, wait_until="domcontentloaded")
         tab.locator(OPTIONS).first.wait_for()
         assert "titles. The texts of the pages are still loading" in status.inner_text()
         assert status.get_attribute("role") == "status"
