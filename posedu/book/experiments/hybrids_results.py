@@ -1,14 +1,15 @@
-"""Figure, table and expectations of ``posedu.book.experiments.hybrids``.
+"""Figures, tables and expectations of the two experiments on hybrids.
 
-Intervals, verdicts and the accuracy of guessing are those of
-:mod:`posedu.book.experiments.sequences_results`.
+They are :mod:`posedu.book.experiments.hybrids` and, on characters,
+:mod:`posedu.book.experiments.hybrid_characters`. Intervals, verdicts and the accuracy
+of guessing are those of :mod:`posedu.book.experiments.sequences_results`.
 """
 
 from posedu._result_table import Table
-from posedu.book.experiments import sequences_results
-from posedu.book.experiments.hybrids import Result
-from posedu.book.experiments.sequences_results import Expectation, draw_kinds
-from posedu.book.figures import Figure, canvas, finish
+from posedu.book.experiments import hybrid_characters, sequences_results
+from posedu.book.experiments.hybrids import CONDITIONS, Result
+from posedu.book.experiments.sequences_results import Expectation, by_kind, draw_kinds
+from posedu.book.figures import Figure, canvas, finish, table
 
 STATES, CONTENTS = ("parity", "swaps"), ("repeat", "recall", "n-back")
 MIXTURES = ("three-none", "three-rope", "one-none", "one-rope")
@@ -78,6 +79,47 @@ def overview(result: Result) -> Figure:
         f"each model without a mixture at most {rest:.0f} % at one.",
         alt="Five panels, one for each task, with a line for each model against the "
         "length, and the names of the lines.",
+    )
+
+
+def overview_of_characters(result: hybrid_characters.Result) -> Figure:
+    """Draw all models' mean bits per character against the test length.
+
+    Colors and dashes are those of :func:`overview`.
+    """
+    lengths = result.lengths()
+    means = {n: [result.bits(n, at).mean() for at in lengths] for n in CONDITIONS}
+    figure, axes = canvas(figsize=(5.6, 3.6))
+    panel = axes[0, 0]
+    for name, style in by_kind(_KINDS):
+        panel.plot(lengths, means[name], label=CONDITIONS[name].title, **style)
+    panel.set(xscale="log", xlabel="L", ylabel="bits per character")
+    panel.set_xticks(lengths, map(str, lengths))
+    panel.minorticks_off()
+    panel.legend(fontsize=9)
+    order = sorted(CONDITIONS, key=lambda name: means[name][-1])
+    best, worst = order[0], order[-1]
+    return finish(
+        figure,
+        caption=f"Trained at L = {lengths[0]}: mean bits per character over "
+        f"{len({run.seed for run in result.runs})} seeds, of the same characters at "
+        f"each length. At L = {lengths[-1]}, {CONDITIONS[best].title} needs "
+        f"{means[best][-1]:.2f} bits, {CONDITIONS[worst].title} {means[worst][-1]:.2f}",
+        alt="A line for each model against the length. "
+        + " ".join(
+            f"{CONDITIONS[n].title}: from {means[n][0]:.2f} bits to {means[n][-1]:.2f}."
+            for n in order
+        ),
+    )
+
+
+def bits(result: hybrid_characters.Result) -> Table:
+    """Return a table of bits per character, by model and test length."""
+    head, *rows = result.rows()
+    return table(
+        dict(zip(("model", *head[1:]), zip(*rows, strict=True), strict=True)),
+        caption="Bits per character by test length, of the same characters; intervals "
+        f"at 95 %, trained at {head[1]}",
     )
 
 

@@ -9,6 +9,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -343,18 +344,24 @@ def draw_kinds(
     ``kinds`` are groups of encodings: a group has a color (the first one gray), and its
     members have dashes.
     """
+    for name, style in by_kind(kinds):
+        panel.plot(
+            _at(result),
+            [100 * result.accuracy(task, name, n).mean() for n in _at(result)],
+            label=result.run_type.conditions[name].title,
+            **style,
+        )
+    frame(panel, result, task)
+
+
+def by_kind(kinds: Sequence[Sequence[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names in groups with the style of their lines.
+
+    A group has a color, the first one gray, and its members have dashes.
+    """
     for color, names in zip(("gray", *COLORS), kinds, strict=False):
         for dash, name in zip(DASHES, names, strict=False):
-            panel.plot(
-                _at(result),
-                [100 * result.accuracy(task, name, n).mean() for n in _at(result)],
-                ms=3,
-                marker="o",
-                color=color,
-                linestyle=dash,
-                label=result.run_type.conditions[name].title,
-            )
-    frame(panel, result, task)
+            yield name, {"ms": 3, "marker": "o", "color": color, "linestyle": dash}
 
 
 def expectations(result: Result, expected: Sequence[Expectation] = EXPECTED) -> Table:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from posedu.book.experiments import hybrid_characters, sequences_results
 from posedu.book.experiments import hybrids_results as results
-from posedu.book.experiments import sequences_results
 from posedu.book.experiments.hybrids import CONDITIONS, METHOD, TASKS, Result
-from support.known_runs import result_of
+from support.known_runs import MADE, result_of
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,37 @@ def test_the_figure_has_a_line_for_each_model_and_a_legend_of_its_own(known):
     figure = results.overview(known)
     assert "3 : 1 with attention has 97 % or more at every task" in figure.caption
     assert "at most 20 % at one" in figure.caption and "3 seeds" in figure.caption
+
+
+def test_bits_of_characters_are_drawn_and_listed_for_each_model():
+    def bits(name, multiple):
+        return 1.0 if name == "three-none" else 2.0 + multiple / 64
+
+    runs = [
+        hybrid_characters.Run(
+            encoding=name,
+            seed=seed,
+            seconds=1.0,
+            bits={str(64 * m): bits(name, m) for m in hybrid_characters.MULTIPLES},
+            accuracy={},
+            loss=1.0,
+            made=MADE,
+        )
+        for name in CONDITIONS
+        for seed in (1, 2)
+    ]
+    settings = hybrid_characters.Settings()
+    known = hybrid_characters.Result("bits", settings, runs)
+    figure = results.overview_of_characters(known)
+    assert "At L = 4096, 3 : 1 with attention needs 1.00 bits" in figure.caption
+    assert "2 seeds" in figure.caption
+    assert "Gated DeltaNet: from 2.02 bits to 3.00." in figure.alt
+    assert "attention with RoPE: from 2.02 bits to 3.00." in figure.alt
+    assert figure.alt.count("from") == len(CONDITIONS)
+    head, *rows = results.bits(known).rows()
+    assert head == ("model", "L = 64", "L = 256", "L = 1024", "L = 4096")
+    assert [row[0] for row in rows] == [c.title for c in CONDITIONS.values()]
+    assert rows[0][-1] == "3.000 ± 0.000"
 
 
 def test_verdicts_are_those_of_the_known_accuracies(known):
