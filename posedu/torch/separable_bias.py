@@ -89,15 +89,16 @@ def by_features(
     a is the query term and b the key term of the bias. a + b is the inner product of
     (a, 1) and (1, b). a and b are each split into summands that the dtype holds and
     whose differences are exact. These features come first, so that large terms cancel
-    before the content is added. The softmax ignores a constant added to all logits of a
-    query. So a may be truncated, a constant be moved from b to a, which keeps both
-    small at the newest key, and a causal query i takes −b_i for a, whatever
-    ``query_terms`` are: a + b is then small where the weight is not. The gradient of a
-    is 0 except for rounding, which must meet the rounding of b's gradient: both
-    gradients are kept. Where a or b
-    is trained, the computation is in float32 or better, since in the gradients of sums
-    of gates all but the weights across a gate cancels. Arguments as for
-    :func:`attend_folded`.
+    before the content is added.
+
+    The softmax ignores a constant added to all logits of a query. So a may be
+    truncated, and a constant may be moved from b to a, which keeps both small at the
+    newest key. A causal query i takes −b_i for a, whatever ``query_terms`` are, so that
+    a + b is small where the weight is not. The exact gradient of a is 0, the rounded
+    one is not: it must be added to b's gradient, for the rounding of both to cancel.
+    Where a or b is trained, the computation is in float32 or better: if b is a sum of
+    gates, all cancels in a gate's gradient but the weights of queries after the gate
+    for keys before it. Arguments as for :func:`attend_folded`.
     """
     dtype = q.dtype
     is_wide = torch.finfo(dtype).bits > 16
