@@ -258,9 +258,9 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
 )
 """Encodings by name; stick-breaking is the only one without a stock kernel.
 
-FoX occurs twice: all gates start at one half, as in the paper's code, or with the time
-scales of the fixed gates, from 2 tokens to the training length. The latter differs from
-the fixed gates only in that its gates are learned.
+FoX occurs twice: all gates start near one half, as in the paper's code, or near the
+fixed gates, whose time scales are 2 tokens to the training length. The latter differs
+from the fixed gates only in that its gates are learned.
 """
 
 CONTEXTUALIZED: Mapping[str, Condition] = MappingProxyType(

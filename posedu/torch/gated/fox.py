@@ -45,16 +45,16 @@ class FoX(Encoding):
         the same for all tokens. ``"fixed"``: σ(b), not trained. With the last two a
         head is ALiBi (``eq-fox-alibi``).
     gate_bias
-        Initial b. A number: the paper and its code have 0, so that every gate is 1/2;
+        Initial b. A number: the paper and its code have 0, so that gates are near 1/2;
         x-transformers has 5. A pair of time scales (shortest, longest): head h starts
-        with f = e^(−1/T_h), T spaced evenly in log T. A tensor ``[heads]``: the biases
+        near f = e^(−1/T_h), T spaced evenly in log T. A tensor ``[heads]``: the biases
         themselves. Default 0.
     gate_weight
         Initial w, for learned gates. Default: normal of deviation 0.02 (the authors'
         code).
     form
         Formula of the bias. ``"difference"``: c_i − c_j, with the sums c_i = Σ log f_l,
-        l = 1 … i. ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``),
+        l = 0 … i. ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``),
         but grows with the length. The route ``"folded"``, the default, computes both
         alike; other routes round −c_j to float32 before they add it.
 
