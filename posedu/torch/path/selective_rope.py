@@ -58,7 +58,7 @@ class SelectiveRoPE(PathRotation):
     rank
         Rank of the projection. Default 16 (the class of the authors' code; its
         configurations have 32). ``None``: each head projects its own part of the input
-        by a matrix whose columns have length 1, times a trained number.
+        by a matrix whose rows have length 1, times a trained number.
     convolution
         Number of tokens, the token's own among them, over which phases are convolved.
         Default 4 (the authors' code); ``None`` for no convolution.
