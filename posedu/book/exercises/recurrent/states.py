@@ -1000,8 +1000,8 @@ def gating(x):
 
 
 def correcting(x):
-    """Last output of the delta rule with β = 1."""
-    return _read_with(x, lambda key, row: np.eye(2) - np.outer(key, key))
+    """Last output of the delta rule with β = ½."""
+    return _read_with(x, lambda key, row: np.eye(2) - 0.5 * np.outer(key, key), 0.5)
 
 
 def convolving(x):
@@ -1112,6 +1112,7 @@ Exchange in a copy of `x`, by indexing with a list of two rows: `x[t]` alone is 
         ("decay", _MIRRORED),
         ("decay", _FIRST),
         ("decay", 1e-6 * _FIRST),
+        ("delta rule", np.outer(np.arange(1.0, 6), np.ones(3))),
     ),
     solution=exchanges_seen,
     misconceptions=(
@@ -1203,9 +1204,10 @@ Exchange in a copy of `x`, by indexing with a list of two rows: `x[t]` alone is 
     ),
     explanation=r"""
 The sum and attention without positions read a set and see nothing ({prf:ref}`the theorem on sums <thm-state-set>`).
-A constant gate sees every exchange of tokens that differ in what they write, and a convolution sees those that change a neighborhood.
+A constant gate sees every exchange of tokens whose writes the query reads differently, and a convolution sees those that change a neighborhood.
 Gates of the text see an exchange unless both tokens leave the state as it is.
-The delta rule sees an exchange unless the two keys are orthogonal: then their transitions commute and neither touches the other's write.
+The delta rule sees no exchange of two keys that are orthogonal: their transitions commute, and neither touches the other's write.
+With $\beta = 1$ it would see none at all here: the query is the last token's own key, for which the state then has that token's value alone, {eq}`eq-state-overwrite`.
 """,
 )
 
