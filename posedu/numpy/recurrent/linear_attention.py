@@ -17,7 +17,7 @@ def linear_attention(
     """Return the attention hooks of causal linear attention (arXiv 2006.16236).
 
     The weight of key j for query i is φ(q_i) · φ(k_j) over the sum of these products of
-    all keys before the query and ε, with φ(x) = elu(x) + 1. With a ``layout``, RoPE
+    all keys up to the query and ε, with φ(x) = elu(x) + 1. With a ``layout``, RoPE
     rotates φ(q) and φ(k) above the line, not below it (arXiv 2104.09864 Eq. 19), so
     that weights may be negative and need not sum to 1. Nothing is divided by √d.
     Equation ``def-linear-attention``.
