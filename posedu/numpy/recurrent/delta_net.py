@@ -119,7 +119,7 @@ def kda(
         W₁, W₂ and b, and r of each head.
     lowest
         A bound on the log gates: log α_n is this number times σ(e^r z_n) instead.
-        Default ``None``, none; published models have −5.
+        Default ``None``, none; published models with a bound have −5.
 
     Returns
     -------

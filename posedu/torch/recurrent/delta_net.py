@@ -141,7 +141,7 @@ class KDA(DeltaNet):
         Rows of W₁. Default ``d`` (the authors' code).
     lowest
         A bound on the log gates: log α_n is this number times σ(e^r z_n) instead.
-        Default ``None``, none; published models have −5.
+        Default ``None``, none; published models with a bound have −5.
     negative_eigenvalues
         As :class:`DeltaNet`.
 
