@@ -841,7 +841,7 @@ Then try many random coefficients with 2, 3 and 4 gates: how often does the sign
     explanation=r"""
 $d$ different gates change the sign at most $d - 1$ times, {prf:ref}`as the chapter proves <thm-state-parity>`, however long the text is.
 So a fixed number of gates cannot answer parity for texts of every length, while a rotation by $\pi$ changes the sign with every 1.
-Coefficients with $d - 1$ changes exist for every $d$, but to change the sign with each of the first $d - 1$ ones they must grow {prf:ref}`like a power of 5.8 <thm-state-cost>`; random coefficients seldom change the sign more than once.
+Coefficients with $d - 1$ changes exist for every $d$, but for scores of 1 and −1 in turn at the first $d$ counts they must grow {prf:ref}`like a power of 5.8 <thm-state-cost>`; random coefficients seldom change the sign more than once.
 """,
 )
 
