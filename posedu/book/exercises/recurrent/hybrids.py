@@ -359,7 +359,7 @@ With an interval of 4 the layers 3, 7, 11, … have attention, counted from 0.
         ),
         Misconception(
             "Linear attention taken for attention",
-            "`linear_attention` is transformers' name for every recurrence.",
+            "`linear_attention` is transformers' name for most recurrences.",
             lambda config: (
                 np.array(["attention" in k for k in config["layer_types"]])
                 if "layer_types" in config
