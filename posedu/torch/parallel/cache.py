@@ -25,7 +25,7 @@ class CutCache(KVCache):
     The cache of a layer under :func:`posedu.torch.parallel.context_parallel`. The first
     call has a rank's own tokens, and the cache keeps their keys and values. Every later
     call has the same new tokens on all ranks; the rank t mod n of n keeps key and value
-    of the token t of the text, so that all ranks keep equally many.
+    of the token t of the text, so that what ranks keep differs by one token at most.
 
     ``places`` are the indices in the text of the tokens whose keys are here, ``len`` is
     the number of tokens of the text, and ``count`` the next default position.
