@@ -747,7 +747,7 @@ The first column belongs to one step.
         ),
         Misconception(
             "Lazy walk",
-            "Your walk stays where it is in every second step. This one always moves.",
+            "Your walk stays where it is with probability ½ in each step. This one always moves.",
             _of_walk(lambda a: (np.eye(len(a)) + a / a.sum(axis=0)) / 2),
         ),
         Misconception(

@@ -1544,7 +1544,7 @@ MIDDLE = Exercise(
 `colleagues_class_token` should do what exercise axial-rope-5 asks for.
 Her tests are images of $3 \times 3$, $5 \times 3$ and $1 \times 7$ patches, and they pass.
 For which image, the one with the fewest patches, is it wrong?
-Which one character of her code is wrong?
+Which operator of her code is wrong?
 """,
     hint=r"""
 Where is the middle of an even number of patches?
@@ -1561,7 +1561,7 @@ Where is the middle of an even number of patches?
         size_of="number of patches",
     ),
     explanation=r"""
-One of the two slashes in `//`: the division should not be rounded.
+The operator `//`, in both coordinates: the division should not be rounded.
 For odd numbers of patches the middle is a patch, and rounding changes nothing; for two patches in a row it is 0.5, and she puts the class token on the first patch.
 A class token at the position of a patch is allowed, but not what was asked for: by {prf:ref}`the relative identity on a grid <thm-axes-relative>` its scores then depend on offsets from that patch.
 """,
@@ -1659,7 +1659,7 @@ A vector is its length times the cosine and the sine of its angle.
         Misconception(
             "Equal steps over the half circle",
             "Equal steps are even for one number of pairs alone; with one pair more "
-            "all of them change.",
+            "all but the first change.",
             _vectors(lambda i, n: np.pi * (i - 1) / n),
         ),
         Misconception(
@@ -1961,13 +1961,13 @@ Write the angle of one pair as $f_p^\top (Q x)$, and move the brackets.
     misconceptions=(
         Misconception(
             "Vectors rotated along with the molecule",
-            "Your vectors Q f give the new positions the old angles. Asked for are "
-            "vectors that give the old positions the new angles.",
+            "If Q is a rotation, your vectors Q f give the new positions the old angles. "
+            "Asked for are vectors that give the old positions the new angles.",
             lambda f, matrix: f @ matrix.T,
         ),
         Misconception(
             "Inverse of the transpose",
-            "Qᵀ and Q⁻¹ are equal for rotations only; which one moves from one side "
+            "Qᵀ and Q⁻¹ are equal for orthogonal Q only; which one moves from one side "
             "of an inner product to the other?",
             lambda f, matrix: f @ torch.linalg.inv(matrix).T,
         ),

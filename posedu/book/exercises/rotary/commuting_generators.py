@@ -100,7 +100,7 @@ Two products and a difference.
         ),
         Misconception(
             "Transpose of the product subtracted",
-            "(AB)ᵀ is BᵀAᵀ, which is BA only for skew matrices.",
+            "(AB)ᵀ is BᵀAᵀ, which is BA for skew matrices, but not for all.",
             lambda a, b: a * b - (a * b).T,
         ),
     ),
@@ -210,8 +210,9 @@ Mind that $AB \ne BA$.
             lambda a, b: a * b - b * a / 2,
         ),
         Misconception(
-            "Coefficient of s²t or st²",
-            "The terms in s²t and st² have two brackets. The term in st has one.",
+            "Three factors in place of two",
+            "Each product of your answer has three factors, so that it belongs to a term "
+            "of degree 3. In the coefficient of st each has two, A and B.",
             lambda a, b: (a * a * b - 2 * a * b * a + b * a * a) / 6,
         ),
         Misconception(
@@ -228,7 +229,7 @@ Mind that $AB \ne BA$.
     explanation=r"""
 To second order $e^{sA} e^{tB} = I + sA + tB + \tfrac{1}{2}s^2 A^2 + st\,AB + \tfrac{1}{2}t^2 B^2$, and $e^{sA + tB} = I + sA + tB + \tfrac{1}{2}(sA + tB)^2$.
 The square is $s^2 A^2 + st\,(AB + BA) + t^2 B^2$, so the coefficient of $st$ in the difference is $AB - \tfrac{1}{2}(AB + BA) = \tfrac{1}{2}[A, B]$.
-It is zero only if $A$ and $B$ commute, which is how {prf:ref}`the main theorem <thm-com-main>` is proved in one direction.
+It is zero only if $A$ and $B$ commute, which proves one direction of {prf:ref}`the main theorem <thm-com-main>` once more.
 """,
 )
 
@@ -689,8 +690,8 @@ What does exchanging `a` and `c` do to them?
         ),
         Misconception(
             "Only multiples of one another accepted",
-            "Multiples commute, and so do rotations in two planes that have nothing in "
-            "common.",
+            "Multiples commute, and so do rotations in two planes at right angles to each "
+            "other.",
             lambda generators: bool(
                 all(
                     _is_multiple(a, b)

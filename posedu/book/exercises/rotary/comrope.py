@@ -997,7 +997,7 @@ SHIFT = Exercise(
 `rotate(v, x)` gives $R(x) v$ for some generators.
 The query `q` is at `x` and the key `k` at `y`.
 Return by how much, and with which sign, their score changes when *both* tokens are moved by `shift`.
-The first case has one axis, the others have two that do not commute.
+All cases have two axes; in the first case their generators are multiples of one matrix, in the others they do not commute.
 In which of them do you expect a change?
 """,
     hint=r"""
@@ -1151,8 +1151,8 @@ The score is an inner product of two rotated vectors.
     ),
     tolerance=1e-10,
     explanation=r"""
-With one axis the score does not change, {prf:ref}`for every skew generator <thm-liere-line>`; the result is 0 up to rounding.
-With two axes whose generators do not commute it changes, in the second case by −0.41, although the offset between the two tokens is the same.
+If the generators are multiples of one matrix the score does not change, {prf:ref}`as on one axis <thm-liere-line>`; the result is 0 up to rounding.
+If they do not commute it changes, in the second case by −0.41, although the offset between the two tokens is the same.
 ComRoPE's generators always {prf:ref}`commute <thm-comrope-commute>`, so its scores never change in this way.
 """,
 )

@@ -353,8 +353,8 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
     misconceptions=(
         Misconception(
             "One rotation per axis",
-            "exp(x₀ A₀) exp(x₁ A₁) is exp(x₀ A₀ + x₁ A₁) only where A₀ and A₁ commute. "
-            "Add the generators first.",
+            "exp(x₀ A₀) exp(x₁ A₁) is exp(x₀ A₀ + x₁ A₁) at all x only where A₀ and A₁ "
+            "commute. Add the generators first.",
             _axis_after_axis,
         ),
         Misconception(
@@ -497,7 +497,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
     explanation=r"""
 {prf:ref}`The definition <def-lie-box>` has one exponential, of the sum $\sum_a x_a A_a$.
 The sum is a generator too, and the numbers above its diagonal are $\sum_a x_a$ times those of axis $a$: `x @ entries`.
-A product of one rotation for each axis is the same only where the generators commute.
+A product of one rotation for each axis is the same at all positions only where the generators commute.
 """,
 )
 
@@ -589,8 +589,8 @@ What is $A^3$?
     misconceptions=(
         Misconception(
             "A² not divided by s²",
-            "With 1 − cos s alone the result is right only where s = 1. Which multiple "
-            "of A has the length 1, and what is its square?",
+            "With 1 − cos s alone the result is right for s = 1, and not in general. Which "
+            "multiple of A has the length 1, and what is its square?",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: 1 - np.cos(s)),
         ),
         Misconception(
@@ -1088,7 +1088,7 @@ How many blocks are there?
         ),
         Misconception(
             "Half of the entries counted",
-            "The diagonal is zero, so a little less than half of the entries is free.",
+            "The diagonal is zero, so less than half of the entries is free.",
             _cost_with(lambda axes, d, block, heads: axes * heads * d * block // 2),
         ),
         Misconception(
@@ -1491,7 +1491,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
         ),
         Misconception(
             "Nothing subtracted",
-            "The largest entry of a rotation is about 1. Subtract R(y − x) first.",
+            "A rotation itself is not small, whatever the generators. Subtract R(y − x) first.",
             lambda generators, x, y: _largest(
                 lambda rotate: rotate(x).T @ rotate(y), generators
             ),
@@ -1857,7 +1857,7 @@ How many axes must move, and how many generators must not be 0?
     ),
     explanation=r"""
 In all her tests the generators that act commute: there is only one, or they are multiples of each other.
-A product of exponentials is the exponential of the sum only for such generators, {prf:ref}`the main theorem on commuting generators <thm-com-main>`.
+A product of exponentials is the exponential of the sum, at all positions, only for such generators, {prf:ref}`the main theorem on commuting generators <thm-com-main>`.
 For a failure two coordinates and two generators must not be 0, four numbers; generators of two different planes of the three, such as $(1, 0, 0)$ and $(0, 1, 0)$, do not commute, and the position $(1, 1)$ shows it.
 """,
 )

@@ -159,7 +159,7 @@ How many pairs of that axis come before it?
     explanation=r"""
 If all sections were long enough, pair $p$ would look at axis $p \bmod N$, and $\lfloor p/N \rfloor$ pairs of that axis would come before it.
 So it keeps this axis while $\lfloor p/N \rfloor$ is less than the axis's section, and looks at axis 0 afterwards: {prf:ref}`the interleaved order of M-RoPE <def-m-rope-box>`.
-For an axis $a \ge 1$ these are the pairs $a, a + N, \dots$; where axis 0 has the largest section, slow pairs at the end are left to it.
+For an axis $a \ge 1$ these are the pairs $a, a + N, \dots$; where all other sections are equal and that of axis 0 is larger, the slow pairs at the end are left to it.
 """,
 )
 
@@ -822,7 +822,7 @@ Pair $p$ has the features $p$ and $p + d/2$.
     explanation=r"""
 At $e_a$ only the pairs that look at axis $a$ have an angle other than 0; all other pairs are still $(1, 1)$.
 So for each pair one takes the row in which it is farthest from $(1, 1)$; both members are needed, since a rotation can leave one of them at 1.
-A slow pair moves little, by $10^{-6}$ in a model with 64 pairs and the base $10^6$: compare the distances with each other, not with a tolerance.
+A slow pair moves little, by less than $2 \cdot 10^{-6}$ in a model with 64 pairs and the base $10^6$: compare the distances with each other, not with a tolerance.
 """,
 )
 

@@ -846,7 +846,7 @@ Which power does a score need?
     explanation=r"""
 A score needs one power for each pair, $\zeta_p^{(i-j)/B}$, which is between 0 and 1 for keys that are not later.
 Apart, $\zeta_0^{i/B}$ is $3.5^{-1953}$ at a million with the paper's $\gamma = 0.4$ and $B = 512$, which float64 rounds to 0, and $\zeta_0^{-j/B}$ is infinite in NumPy; their product is NaN.
-A center in the middle of the text, as in {prf:ref}`the definition of xPos <def-xpos-box>`, makes the powers smaller but only helps up to the distance of exercise rotated-values-2.
+A center in the middle of the text, as in {prf:ref}`the definition of xPos <def-xpos-box>`, makes the exponents smaller but only helps up to the distance of exercise rotated-values-2.
 {prf:ref}`The theorem on far logits <thm-xpos-far>` says what remains of a score: at most $\zeta^{(i-j)/B}$ of the slowest pair, times the lengths.
 """,
 )

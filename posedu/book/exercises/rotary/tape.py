@@ -1347,7 +1347,7 @@ Four lines are enough: the frequencies, all positions, the last token's new posi
     ),
     explanation=r"""
 The new position is a sum of two, and the score of a key is the sum of what it would have with each.
-A head that looks one position ahead finds the token after `source` once `amount` is large enough: from about 0.53 on with 8 tokens and source 2, 1.15 with 24 tokens and source 5, 1.5 with 1000 tokens and source 300.
+A head that looks one position ahead finds the token after `source` once `amount` is large enough: from about 0.53 on with 8 tokens and source 2, 1.13 with 24 tokens and source 5, 1.45 with 1000 tokens and source 300.
 For a smaller amount the token's own position wins, and the head looks at its neighbors; with source 21 of 24 tokens both agree, and any amount is enough.
 So a trained $C$ of moderate size lets a head look *relative to a token that another head has found*, {prf:ref}`the definition of TAPE <def-tape-box>` put to use.
 """,
