@@ -40,7 +40,7 @@ ENCODINGS = (
             ),
             SpecialCase(
                 "axial",
-                "on ℤ²: one step, and each branch rotates blocks of 2 of its own",
+                "on ℤ²: one step, each branch rotates blocks of 2 of its own as RoPE",
                 "eq-trees-axial",
             ),
         ),

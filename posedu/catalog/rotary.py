@@ -108,7 +108,9 @@ ENCODINGS = (
         adopters=("RoPE-ViT",),
         special_cases=(
             SpecialCase(
-                "axial", "each frequency vector lies on an axis", "eq-mixed-axial"
+                "axial",
+                "the frequency vectors are those of axial RoPE",
+                "eq-mixed-axial",
             ),
             SpecialCase(
                 "golden-gate",
@@ -508,7 +510,7 @@ ENCODINGS = (
         cost="O(L² d) a head and layer, for the weighted sums of blocks",
         relative="exactly",
         crosses=("positions",),
-        bounded="no: blocks grow from layer to layer",
+        bounded="no: blocks may grow from layer to layer",
         special_cases=(SpecialCase("rope", "attended and up are 0", "eq-tape-rope"),),
         sizes=("d", "heads", "d_model"),
         implementation_sizes=("d",),
@@ -595,7 +597,7 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "value-rotation",
-                "no feature is for the camera, v is 0 and u counts the tokens",
+                "no feature is for the camera, v is 0 and u is the position over 2π",
                 "eq-gta-values",
             ),
             SpecialCase(ATTENTION, "all poses equal", "eq-gta-equal-poses"),

@@ -146,10 +146,11 @@ class BlockRotation(Rotation[Tensor]):
 
     x_k are the coordinates of the position, the generators A_k are skew and
     block-diagonal. Exponentials are float64 whatever the dtype of the features;
-    exponents whose norm is above 2²⁹ are refused on a CPU. On a CPU they are computed
-    once for each distinct position; elsewhere the host would have to wait for the
-    number of distinct positions. Features are multiplied block by block. A subclass
-    defines its :meth:`generators`.
+    exponents whose norm is above 2²⁹ are refused on a CPU. On a CPU those of large
+    blocks are computed once for each distinct position, if the rows of a batch have
+    positions of their own; elsewhere the host would have to wait for the number of
+    distinct positions. Features are multiplied block by block. A subclass defines its
+    :meth:`generators`.
     """
 
     block: int
