@@ -28,8 +28,8 @@ def bam_bias(
 ) -> Float[Array, "*heads_and_shape"]:
     """BAM's bias −α (abs(t + μ) + ε)^β at each offset t, with ε = 10⁻⁵.
 
-    arXiv 2505.22842, and the authors' code. The bias is largest where key position
-    minus query position is μ.
+    arXiv 2505.22842, and the authors' code. For β > 0 the bias is largest where key
+    position minus query position is μ, for β < 0 it is smallest there.
 
     Parameters
     ----------

@@ -41,9 +41,9 @@ def dape(
 
     S are the scaled inner products of all heads, B the heads' biases by a second
     encoding, ``over``. The network f has one hidden layer, of leaky ReLUs (slope 0.01),
-    and reads for each query as many neighboring keys as its kernel is wide: one in the
-    first version, three in the second. Neighbors are counted among the keys that the
-    query may attend to.
+    and both of its layers read for each query as many neighboring keys as the kernel is
+    wide: one in the first version, three in the second. Neighbors are counted among the
+    keys that the query may attend to.
 
     Parameters
     ----------

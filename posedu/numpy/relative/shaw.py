@@ -50,8 +50,8 @@ def shaw(
     Parameters
     ----------
     past, future
-        Number of offsets before and after a query that have a row of their own; farther
-        keys share the last row (the paper's k is both).
+        Number of rows for offsets before and after a query; farther keys share the last
+        of these rows (the paper's k is both).
     key_table, value_table
         Vectors of the offsets past, …, 1, 0, −1, …, −future, for all heads or for each;
         ``None`` for none (the paper's ablation; wav2vec2-BERT has keys alone).

@@ -34,12 +34,12 @@ class DAPE(Encoding):
     """DAPE: logits S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
     S are the scaled products of all heads, B their biases. f has one hidden layer of
-    leaky ReLUs (0.01). For each query f reads as many neighboring keys as its kernel is
-    wide: one in the first version, three in the second. Neighbors are counted among the
-    keys that the query may attend to: with padding between tokens, or segments that
-    alternate, the keys are gathered first. Hidden units are computed for a tile of
-    queries at a time, and again for the gradient, never for all queries × keys at once.
-    Attention takes O(L²) memory. Equation ``def-dape``.
+    leaky ReLUs (0.01). For each query both layers of f read as many neighboring keys as
+    the kernel is wide: one in the first version, three in the second. Neighbors are
+    counted among the keys that the query may attend to: with padding between tokens, or
+    segments that alternate, the keys are gathered first. Except under a compiler,
+    hidden units are computed for a tile of queries at a time, and again for the
+    gradient. Attention takes O(L²) memory. Equation ``def-dape``.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ class DAPE(Encoding):
         its name, ``"alibi"``, ``"t5"`` or ``"fire"``, and its keywords, each with
         ``over_`` before it. ``None``: no bias, so that f reads S alone.
     kernel
-        Number of keys that f reads, odd: 1 in the first version, 3 in the second.
+        Number of keys that each layer of f reads, odd: 1 in the first version, 3 in the
+        second.
     residual
         Whether B is added, too: true in the authors' code, false in the first
         formula of 2405.14722.

@@ -27,8 +27,9 @@ class FIRE(Encoding):
     arXiv 2310.04418 §3. f is a network of one hidden layer, that is, piecewise linear
     with a kink for each hidden unit. It is evaluated in this form, so that no hidden
     units are computed for queries × keys. Up to the threshold ℓ the bias depends on the
-    distance alone, and costs O(L). One module that serves every layer is the paper's
-    FIRE-S. Attention takes O(L²) memory. Equation ``def-fire``.
+    distance alone, and on a CPU it costs O(L). Beyond the threshold, and on a GPU,
+    attention takes O(L²) memory. One module that serves every layer is the paper's
+    FIRE-S. Equation ``def-fire``.
 
     Parameters
     ----------

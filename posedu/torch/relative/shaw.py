@@ -20,9 +20,9 @@ class Shaw(OffsetTable):
     d
         Head dimension.
     past, future
-        Number of offsets before and after a query with a row of their own; farther keys
-        share the last row. The paper's k is both: 16, in its big model 8. wav2vec2-BERT
-        has 64 and 8.
+        Number of rows for offsets before and after a query; farther keys share the last
+        of these rows. The paper's k is both: 16, in its big model 8. wav2vec2-BERT has
+        64 and 8.
     heads
         Number of heads with tables of their own (the paper's base model). ``None``: all
         heads of the layer share them (its big one; tensor2tensor).
