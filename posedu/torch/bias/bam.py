@@ -25,9 +25,9 @@ class BAM(ByDistance):
     """Bayesian attention mechanism: −α (abs(i − j + μ) + ε)^β added to the logits.
 
     arXiv 2505.22842. i is the query position, j the key position, ε = 10⁻⁵. The
-    parameters ``log_alpha`` and ``beta`` of each head are unbounded; a negative β
-    gives the keys at the center the lowest bias, and no bound keeps β positive (the
-    authors' code has none). A bias beyond the range of float32 is −∞ and hides its key. Equation
+    parameters ``log_alpha`` and ``beta`` of each head are unbounded; a negative β gives
+    the keys at the center the lowest bias, and no bound keeps β positive (the authors'
+    code has none). A bias beyond the range of float32 is −∞ and hides its key. Equation
     ``def-bam``.
 
     Parameters
