@@ -63,3 +63,12 @@ def test_one_family_of_transformers_ignores_the_boundaries_of_packed_texts():
     assert silent == {"kimi_linear"}
     leak = stored["kimi_linear"]
     assert leak["boundaries for the scan"] == leak["positions alone"] > 0.5
+
+
+def test_packed_texts_are_apart_only_with_their_boundaries_and_without_a_cache():
+    path = ROOT / "tests/oracles/packed-hybrids.json"
+    kernels = json.loads(path.read_text("utf-8"))["kernels"]
+    for family, leak in kernels.items():
+        assert leak["both, use_cache by default"] > 0.1, family
+        assert (leak["positions alone"] < 1e-5) == (family == "llama")
+        assert leak.get("remedy", leak["boundaries for both"]) < 1e-5, family
