@@ -44,7 +44,9 @@ posedu.live("hybrids", ({ find, numbers }) => {
     return {
       layer: String(layer),
       doublings: many,
-      summary: `Layer ${layer}: ${texts[shown.roles[layer]]}.`,
+      summary: `Layer ${layer}: ${texts[shown.roles[layer]]}. All layers together: `
+        + `attention layers ${text(shown.grows * tokens)}, recurrent layers `
+        + `${text(shown.fixed)}; attention in all ${text(shown.alone * tokens)}.`,
     };
   };
 });

@@ -140,7 +140,7 @@ def mark(layer: int, step: float) -> str:
 
 
 def summary_text(shown: dict, layer: int, doublings: int) -> str:
-    """Describe in a sentence a layer, where its order comes from, and its cache."""
+    """Describe a layer, where its order comes from, its cache and that of all."""
     layer = min(layer, len(shown["roles"]) - 1)
     role, tokens = shown["roles"][layer], 2**doublings
     attention = f"attention with {shown['position']}"
@@ -153,7 +153,12 @@ def summary_text(shown: dict, layer: int, doublings: int) -> str:
         "b": f"{attention}, {grown}, and {recurrence}, {state}",
         "m": "an MLP alone, which mixes no tokens and caches nothing",
     }
-    return f"Layer {layer}: {texts[role]}."
+    return (
+        f"Layer {layer}: {texts[role]}. All layers together: "
+        f"attention layers {size_text(shown['grows'] * tokens)}, "
+        f"recurrent layers {size_text(shown['fixed'])}; "
+        f"attention in all {size_text(shown['alone'] * tokens)}."
+    )
 
 
 def size_text(size: float) -> str:
