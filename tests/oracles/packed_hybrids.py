@@ -13,7 +13,8 @@ the largest difference of the second text's logits from those that it has alone,
 the largest of these, or the error that the model raises: ``families`` without kernels,
 and ``kernels`` with the stand-ins of ``packed_kernels.py``, which take the boundaries
 as the kernels do. There the default, a model that also makes a cache, is tried, too,
-and for some families a remedy, ``REMEDIES``.
+and for some families a remedy, ``REMEDIES``. ``padded`` has the errors of the second
+text if it is padded on the left, with its mask and without.
 """
 
 import json
@@ -160,6 +161,28 @@ def measured(families, stand_ins):
     return found
 
 
+def padded(families):
+    """Errors of a text that is padded on the left, with its mask and without."""
+    found = {}
+    for family, sizes in families.items():
+        model = model_of(family, sizes)
+        text = torch.randint(1, 64, (1, SECOND))
+        row = torch.nn.functional.pad(text, (FIRST, 0))
+        masks = {"masked": (row != 0).long(), "unmasked": torch.ones_like(row)}
+        with torch.no_grad():
+            alone = model(text, use_cache=False).logits
+        found[family] = {
+            name: leak(
+                model,
+                alone,
+                {"input_ids": row, "attention_mask": mask, "use_cache": False},
+            )
+            for name, mask in masks.items()
+        }
+        print(family, found[family])
+    return found
+
+
 def main():
     import transformers
 
@@ -167,8 +190,9 @@ def main():
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         families = pool.apply(measured, (FAMILIES, False))
         kernels = pool.apply(measured, (WITH_KERNELS, True))
+        left = pool.apply(padded, (WITH_KERNELS,))
     made = {"transformers": transformers.__version__, "torch": torch.__version__}
-    found = made | {"families": families, "kernels": kernels}
+    found = made | {"families": families, "kernels": kernels, "padded": left}
     OUT.write_text(json.dumps(found) + "\n", encoding="utf-8")
 
 
