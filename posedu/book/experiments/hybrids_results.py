@@ -75,10 +75,22 @@ def overview(result: Result) -> Figure:
         figure,
         caption=f"Trained at L = {lengths[0]}: mean accuracy over "
         f"{len({run.seed for run in result.runs})} seeds; the thin line is guessing. "
-        f"At L = {at} {title} has {worst[best]:.0f} % or more at every task, "
+        f"At L = {at}, {title} has {worst[best]:.0f} % or more at every task, "
         f"each model without a mixture at most {rest:.0f} % at one.",
-        alt="Five panels, one for each task, with a line for each model against the "
-        "length, and the names of the lines.",
+        alt="Five panels, one for each task, with a line for each model. "
+        + " ".join(_ends(result, task) for task in tasks),
+    )
+
+
+def _ends(result: Result, task: str) -> str:
+    """Say which models are the least and the most accurate at the longest length."""
+    far = result.lengths()[-1]
+    means = {100 * result.accuracy(task, n, far).mean(): n for n in CONDITIONS}
+    most, least = max(means), min(means)
+    return (
+        f"{result.run_type.tasks[task].title}, L = {far}: from {least:.0f} % "
+        f"({CONDITIONS[means[least]].title}) to {most:.0f} % "
+        f"({CONDITIONS[means[most]].title})."
     )
 
 
