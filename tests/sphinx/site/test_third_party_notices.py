@@ -21,7 +21,12 @@ from posedu_sphinx.build import HTML
 from posedu_sphinx.exercises import notebooks
 from posedu_sphinx.exercises.notebooks import published
 from posedu_sphinx.navigation import contents, redirects
-from posedu_sphinx.site import meta_tags, share_image, third_party_notices
+from posedu_sphinx.site import (
+    meta_tags,
+    one_stylesheet,
+    share_image,
+    third_party_notices,
+)
 
 pytestmark = [
     pytest.mark.site,
@@ -286,6 +291,8 @@ def test_every_script_and_font_that_is_served_has_its_notice():
 def test_nothing_is_served_that_no_page_asks_for():
     for pattern in third_party_notices.UNUSED:
         assert not list(HTML.glob(pattern)), pattern
+    joined = [*one_stylesheet.OF_TEMPLATE, "pygments.css", "sphinx-design.min.css"]
+    assert not [name for name in joined if (HTML / "_static" / name).exists()]
     asked = re.compile(r"(?:src|href)=\"([^\"]*_static/[^\"?]*)")
     for path in HTML.rglob("*.html"):
         for name in asked.findall(path.read_text(encoding="utf-8")):

@@ -1,8 +1,7 @@
 """One stylesheet for every page, in place of the thirteen of Sphinx and its themes.
 
 Rules whose selectors name a class that no page and no script has are left out, and
-custom properties that nothing reads: more than half of what the themes bring. The files
-that are joined stay on the site for their notices.
+custom properties that nothing reads: more than half of what the themes bring.
 """
 
 import re
@@ -44,6 +43,12 @@ def _is_joined(stylesheet):
     return is_local and attributes.get("media", "all") == "all"
 
 
+def joined(app):
+    """Return the stylesheets that are joined: paths in the site's ``_static``."""
+    own = [str(s.filename) for s in app.builder._css_files if _is_joined(s)]
+    return [*OF_TEMPLATE, *(name.removeprefix("_static/") for name in own)]
+
+
 def write_one(app, exception):
     """Write the joined stylesheet into the site.
 
@@ -51,9 +56,7 @@ def write_one(app, exception):
     """
     if exception is not None or app.builder.format != "html":
         return
-    static = Path(app.outdir, "_static")
-    own = [s.filename for s in app.builder._css_files if _is_joined(s)]
-    names = [*OF_TEMPLATE, *(str(name).removeprefix("_static/") for name in own)]
+    static, names = Path(app.outdir, "_static"), joined(app)
     used = used_words(Path(app.outdir))
     text = "\n".join(without_unused(moved(static, name), used) for name in names)
     text = without_unread(text, read_properties(Path(app.outdir), names))

@@ -110,7 +110,7 @@ posedu serves these scripts, stylesheets and fonts with its pages.
 The project's own ({", ".join(sorted(n for n in OURS if Path(n).suffix in SCRIPTS))})
 are under the MIT license, its text is under CC BY 4.0; the shapes in icons.css are Font
 Awesome Free 6.5.2's, Copyright 2024 Fonticons, Inc., CC BY 4.0. {one_stylesheet.NAME}
-joins the project's stylesheets and those that are listed here.
+joins the project's stylesheets and the other stylesheets that are listed here.
 """
 
 
@@ -216,6 +216,7 @@ class Archive(SphinxDirective):
 def finish(app, exception):
     """Delete the built site's unused files, write the license notices, pack the site.
 
+    Stylesheets of others are in the joined one: the notices name them, then they go.
     Nothing is done after a failed build (``exception``).
     """
     if exception is not None or app.builder.format != "html":
@@ -225,6 +226,9 @@ def finish(app, exception):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     text = notices(app.outdir)
     Path(app.outdir, NOTICES).write_text(text, encoding="utf-8")
+    for name in one_stylesheet.joined(app):
+        if not is_ours(name):
+            Path(app.outdir, "_static", name).unlink()
     archive(app.outdir)
 
 
