@@ -808,7 +808,7 @@ Only the last, $p_i^\top W_q^\top W_k\, p_j$, is the same for every sentence; th
             minutes=10,
             lines=3,
             statement=r"""
-A sequence has `keys` tokens; the last `queries` ≤ `keys` of them are new and have queries, and the others are in the cache.
+A sequence has `keys` tokens. The last `queries` of them are new, and only these have queries; the others, if any, are in the cache.
 Return the boolean mask, `[queries, keys]`, that is true where a query may look: at every token that is not after it.
 """,
             hint=r"""
