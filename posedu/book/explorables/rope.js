@@ -34,8 +34,8 @@ posedu.live("rope", ({ figure, find }) => {
     return {
       ...shown,
       summary: `At offset ${offset} and base ${shown.base} the score is ` +
-        `${shown.score}; still within their first quarter turn: ${slow} of ` +
-        `${omega.length} pairs.`,
+        `${shown.score}; ${slow} of ${omega.length} pairs are still within ` +
+        "their first quarter turn.",
     };
   };
 });

@@ -45,7 +45,7 @@ class="score" aria-live="off">{score}</output></p>
             Slider("base", "base", 1, 6, np.log10(BASE), 0.05, f"{BASE:,}"),
         ),
         summary=f"At offset {OFFSET} and base {BASE:,} the score is {score}; "
-        f"still within their first quarter turn: {slow} of {D // 2} pairs.",
+        f"{slow} of {D // 2} pairs are still within their first quarter turn.",
         caption="Relative to the key, pair p of the query is rotated by offset · "
         "ω<sub>p</sub>, whatever the two positions are, and the score is the mean of "
         f"the {D // 2} projections (d = {D}, q = k with pairs of equal length, score 1 "

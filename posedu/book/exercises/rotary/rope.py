@@ -1455,7 +1455,7 @@ Mind the dtype of every tensor before it.
 Only the finished cosine may be rounded: it is at most 1 in modulus, so its rounding error is at most $2^{-25}$.
 An angle near $10^6$ is a large number, and float32 rounds it by up to $2^{-5}$.
 {prf:ref}`The bound on rounded angles <thm-rope-precision>` grows with the position: at $10^6$, for the pair with frequency 1, it is 0.12 with float32 and below $10^{-9}$ with float64.
-The bound with float32 is larger than $2^{-5}$, since it allows any angle of this size two roundings, of the frequency and of the product, and the largest relative error in each.
+The bound with float32 is larger than $2^{-5}$, since it allows for two roundings, of the frequency and of the product, each with the largest relative error.
 """,
 )
 
