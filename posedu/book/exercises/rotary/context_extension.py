@@ -416,7 +416,7 @@ Return YaRN's frequencies $(1 - \gamma_p)\, \omega_p/s + \gamma_p\, \omega_p$ as
 The pair that makes $r$ full turns in training has the index $D(r) = d \log(L/2\pi r)/(2 \log \text{base})$.
 The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \rceil$ and is linear in the index.
 Both ends are first clamped between 0 and $d - 1$.
-(The code has $d - 1$, though there are only $d/2$ pairs, and clamps the first end at 0 and the last at $d - 1$ only, which is the same here.
+(The code has $d - 1$, though there are only $d/2$ pairs, and clamps the first end only at 0 and the last only at $d - 1$, which is the same here.
 Where the clamped ends are equal, the code adds 0.001 to the last; here they always differ.)
 """,
     hint=r"""
