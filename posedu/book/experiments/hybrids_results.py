@@ -85,12 +85,12 @@ def overview(result: Result) -> Figure:
 def _ends(result: Result, task: str) -> str:
     """Say which models are the least and the most accurate at the longest length."""
     far = result.lengths()[-1]
-    means = {100 * result.accuracy(task, n, far).mean(): n for n in CONDITIONS}
-    most, least = max(means), min(means)
+    means = {n: 100 * result.accuracy(task, n, far).mean() for n in CONDITIONS}
+    least, most = (choose(means, key=means.__getitem__) for choose in (min, max))
     return (
-        f"{result.run_type.tasks[task].title}, L = {far}: from {least:.0f} % "
-        f"({CONDITIONS[means[least]].title}) to {most:.0f} % "
-        f"({CONDITIONS[means[most]].title})."
+        f"{result.run_type.tasks[task].title}, L = {far}: from {means[least]:.0f} % "
+        f"({CONDITIONS[least].title}) to {means[most]:.0f} % "
+        f"({CONDITIONS[most].title})."
     )
 
 

@@ -25,6 +25,10 @@ def test_the_figure_has_a_line_for_each_model_and_a_legend_of_its_own(known):
     figure = results.overview(known)
     assert "3 : 1 with attention has 97 % or more at every task" in figure.caption
     assert "at most 20 % at one" in figure.caption and "3 seeds" in figure.caption
+    assert figure.alt.count("L = 1024") == len(TASKS)
+    ends = "from 6 % (Gated DeltaNet) to 97 % (3 : 1 with attention)"
+    for task in results.STATES:
+        assert f"{TASKS[task].title}, L = 1024: {ends}" in figure.alt
 
 
 def test_bits_of_characters_are_drawn_and_listed_for_each_model():
