@@ -33,7 +33,7 @@ def test_the_figure_has_a_line_for_each_model_and_a_legend_of_its_own(known):
 
 def test_bits_of_characters_are_drawn_and_listed_for_each_model():
     def bits(name, multiple):
-        return 1.0 if name == "three-none" else 2.0 + multiple / 64
+        return (0.5 if name == "three-none" else 2.5) + multiple / 128
 
     runs = [
         hybrid_characters.Run(
@@ -53,8 +53,8 @@ def test_bits_of_characters_are_drawn_and_listed_for_each_model():
     figure = results.overview_of_characters(known)
     assert "At L = 4096, 3 : 1 with attention needs 1.00 bits" in figure.caption
     assert "2 seeds" in figure.caption
-    assert "Gated DeltaNet: from 2.02 bits to 3.00." in figure.alt
-    assert "attention with RoPE: from 2.02 bits to 3.00." in figure.alt
+    assert "Gated DeltaNet: from 2.51 bits to 3.00." in figure.alt
+    assert "attention with RoPE: from 2.51 bits to 3.00." in figure.alt
     assert figure.alt.count("from") == len(CONDITIONS)
     head, *rows = results.bits(known).rows()
     assert head == ("model", "L = 64", "L = 256", "L = 1024", "L = 4096")
