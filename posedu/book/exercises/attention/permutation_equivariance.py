@@ -1305,7 +1305,7 @@ The values fall, so the first two that are equal stand next to each other. 4096 
             level="optional",
             explanation=r"""
 $T$ is 189 in `bfloat16` and 1463 in `float16`: there $1/(T + 1)$ and $1/(T + 2)$ are rounded to the same number.
-Neighboring values differ by about $1/(t + 1)^2$, while between $2^{-8}$ and $2^{-7}$ the numbers of `bfloat16` are $2^{-15}$ apart, a spacing that the differences fall below at $t + 1 = 2^{7.5} \approx 181$.
+Neighboring values differ by about $1/(t + 1)^2$, while between $2^{-8}$ and $2^{-7}$ the numbers of `bfloat16` are $2^{-15}$ apart; the differences fall below this spacing at $t + 1 = 2^{7.5} \approx 181$.
 For `float16`, with three more significant bits, this happens at $2^{10.5} \approx 1448$.
 In exact numbers the layer that writes $1/(t + 1)$ gives each position a value of its own, whatever the length; in `bfloat16` it does so for 190 tokens.
 """,
