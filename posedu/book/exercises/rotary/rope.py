@@ -2078,7 +2078,7 @@ HEADS = Exercise(
 Her tests are two layers with one key head, of 4 and of 8 features, and both pass.
 Find a weight and a number of heads for which it is wrong.
 The smallest input is the one whose weight has the fewest entries.
-Why can no test with one head find this, and which shapes of models would?
+Why can no test with one head find this mistake, and models of which shapes would show it?
 """,
     hint=r"""
 Write down the list `order` for one head with $d = 4$, and for two heads with $d = 2$.
