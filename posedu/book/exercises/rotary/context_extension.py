@@ -1192,7 +1192,7 @@ Which part of $s = \max(n, L)/L$ has she left out, and when does it matter?
     ),
     explanation=r"""
 She leaves out the maximum: up to the trained length the factor is 1, and hers is below 1.
-A key at position 0 is never rotated, so the key is at 1 or later and there were 2 tokens or more; if there are no more now, nothing has changed in either formula, so `length` is at least 3.
+A key at position 0 is never rotated, so the key is at 1 or later, and there were at least 2 tokens when it was cached. With the same number of tokens now, neither formula gives a change, so `length` is at least 3.
 Until the text is longer than the trained length, no cached key is stale; she nevertheless corrects those cached before it reached this length, which makes them wrong.
 In each of her tests the key was cached at the trained length or later, or stood at position 0.
 """,
