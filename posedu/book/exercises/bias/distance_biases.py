@@ -1480,9 +1480,9 @@ Take the largest bias *of these keys* away first: what does the exponential of t
         ),
     ),
     explanation=r"""
-Any number of the *query* may be added: it multiplies numerator and denominator of a row alike.
+Any number that depends on the *query* alone may be added: it multiplies numerator and denominator of a row alike.
 So the largest bias that a query sees may be taken away, after which no exponential overflows and one of them is 1.
-{prf:ref}`The theorem on the posterior <thm-prior-posterior>` says that nothing else may be added: two biases with one prior differ by a number of the query.
+{prf:ref}`The theorem on the posterior <thm-prior-posterior>` says that nothing else may be added: two biases with one prior differ by a number that depends on the query alone.
 """,
 )
 
