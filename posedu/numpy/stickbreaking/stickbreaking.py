@@ -56,7 +56,7 @@ def break_stick(
 
     Returns
     -------
-    The weights, zero where a key is not before its query, and the remainder of the
+    The weights, zero where a query may not attend to a key, and the remainder of the
     stick, ∏ (1 − β_ij). The weights and the remainder of a query sum to 1.
 
     Raises
@@ -82,8 +82,9 @@ def break_stick_log(
 
     Arguments as :func:`break_stick`, computed in log space: log A_ij = z_ij − Σ
     softplus(z_il) over l from j to the query, with the weight A_ij and the logit z_ij
-    of query i and key j. Nothing underflows, and a remainder far below the unit
-    roundoff keeps its digits. Equation ``eq-stick-log``.
+    of query i and key j. The logarithm of the remainder does not underflow, and keeps
+    its digits far below the unit roundoff; weights may underflow to 0. Equation
+    ``eq-stick-log``.
     """
     logits, allowed = _require_logits(logits, attend_current, mask)
     cost = np.where(allowed, softplus(logits), 0.0)
