@@ -51,9 +51,9 @@ def bam_explorable() -> Explorable:
         ),
         summary=summary_text(BETA, shown),
         caption="BAM's prior over the nearest 33 keys, each bar relative to the "
-        "highest. From β = 1, ALiBi, to 2 it becomes half of a bell. At 0 it is flat, "
-        "and below 0 the token at the center gets least: such a prior loses its near "
-        "keys in a long text.",
+        "highest. With the center at 0 it is ALiBi's for β = 1 and half of a bell for "
+        "β = 2. For β = 0 it is flat, and below 0 the token at the center gets least: "
+        "such a prior loses its near keys in a long text.",
     )
 
 

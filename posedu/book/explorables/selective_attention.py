@@ -51,8 +51,8 @@ def selective_attention_explorable() -> Explorable:
         f"where all {N} keys alike would have {100 / N:.1f} %.",
         caption="The factor that selections leave of each key (column) at each query "
         "(row): full blue is 1, no blue is 0; hatched keys come later. A dot marks a "
-        "token that deselects a key. If it deselects all keys before it alike, and "
-        "from its own row on, it is FoX's forget gate.",
+        "token that deselects a key. If it deselects all keys before it alike, the "
+        "first one too, and from its own row on, it is FoX's forget gate.",
         numbers={"words": WORDS, "second": SECOND},
     )
 
