@@ -25,11 +25,11 @@ class TAPE(Encoding):
     """Contextualized positions (TAPE, arXiv 2501.00712), updated in each layer.
 
     As in the authors' code a block of RoPE, ((c, −s), (s, c)), keeps this form, so a
-    position is two numbers c and s of each head and pair; c² + s² = 1 in the first
-    layer alone. Give one module to a :class:`posedu.torch.transformer.Transformer` for
-    all layers, or one to each and the first as ``input``. An untrained TAPE is RoPE in
-    every layer. Attention takes O(L²) memory. Equations ``def-tape-start`` to
-    ``def-tape-mlp``.
+    position is two numbers c and s of each head and pair; after the first layer
+    c² + s² need not be 1. Give one module to a
+    :class:`posedu.torch.transformer.Transformer` for all layers, or one to each and the
+    first as ``input``. An untrained TAPE is RoPE in every layer. Attention takes O(L²)
+    memory. Equations ``def-tape-start`` to ``def-tape-mlp``.
 
     Parameters
     ----------
