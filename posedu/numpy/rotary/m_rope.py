@@ -144,8 +144,8 @@ def m_rope_positions(
         second (TM-RoPE, arXiv 2503.20215). Default 1.
     after
         Where the next part begins: ``"largest"``: 1 more than the largest coordinate so
-        far (the papers; transformers 4, and 5 for Qwen's Omni models). ``"grid"``: after a
-        video at s + max(rows, columns), however long it was (transformers 5).
+        far (the papers; transformers 4, and 5 for Qwen's Omni models). ``"grid"``:
+        after a video at s + max(rows, columns), however long it was (transformers 5).
 
     Returns
     -------
