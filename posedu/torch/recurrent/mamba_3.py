@@ -49,7 +49,7 @@ class Mamba3(Recurrence):
         authors' code); at most −1e−4.
     rotary_dim
         How many leading features are rotated, in interleaved pairs. Default d/2 (the
-        authors' code), rounded down to an even number.
+        authors' code), rounded down to an even number, and at least 2.
 
     Raises
     ------
