@@ -1,5 +1,7 @@
 """T5's relative bias: a trained number for each bucket of distances and each head."""
 
+from bisect import bisect_left
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -62,12 +64,14 @@ def _starts(single: int, scaled: int, distance: int) -> list[int]:
     logarithmic scale that ends at ``distance``: the t-th starts at the first
     n ≥ e (distance/e)^(t/s), which is the first with n^s e^t ≥ e^s distance^t.
     """
-    starts, n, e = list(range(single)), single, single
-    for t in range(scaled):
-        while n**scaled * e**t < e**scaled * distance**t:
-            n += 1
-        starts.append(n)
-    return starts
+    e, s = single, scaled
+    more = (
+        bisect_left(
+            range(e, distance), e**s * distance**t, key=lambda n, t=t: n**s * e**t
+        )
+        for t in range(s)
+    )
+    return [*range(e), *(e + n for n in more)]
 
 
 def t5(

@@ -1,5 +1,7 @@
 """DeBERTa: logits of content–content, content–position and position–content terms."""
 
+from bisect import bisect_right
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -66,12 +68,16 @@ def _ends(single: int, distance: int) -> list[int]:
     ``distance`` − 1. With m r = distance − 1, the t-th of them, t = 0 … m − 1, ends at
     the last n ≤ m r^(t/(m−1)): the last with n^(m−1) m^t ≤ (distance−1)^t m^(m−1).
     """
-    ends, n, m = [], single, single
-    for t in range(m):
-        while (n + 1) ** (m - 1) * m**t <= (distance - 1) ** t * m ** (m - 1):
-            n += 1
-        ends.append(n)
-    return ends
+    m, last = single, int(distance) - 1  # NumPy's integers have no room for its powers
+    after = (
+        bisect_right(
+            range(m, last + 1),
+            m ** (m - 1) * last**t,
+            key=lambda n, t=t: n ** (m - 1) * m**t,
+        )
+        for t in range(m)
+    )
+    return [m + n - 1 for n in after]
 
 
 def deberta(

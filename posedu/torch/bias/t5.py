@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -31,13 +31,24 @@ def t5_buckets(
     """
     single, scaled = require_buckets(buckets, distance, bidirectional)
     require_position_dtype("offsets", offsets)
-    steps = (offsets.abs() if bidirectional else offsets.clamp(min=0)).floor()
-    wide = steps.to(torch.float64).clamp(min=single) / single
-    share = wide.log() / math.log(distance / single) * scaled
-    # Rounding may put a whole number slightly below itself.
-    far = single + (share + 1e-9).floor().clamp(max=scaled - 1)
-    bucket = torch.where(steps < single, steps, far).to(torch.int64)
-    return bucket + (single + scaled) * (offsets < 0) if bidirectional else bucket
+    offsets = offsets.to(torch.float64)
+    steps = offsets.abs() if bidirectional else offsets.clamp(min=0)
+    starts = [*range(single), *_starts(single, scaled, int(distance))]
+    ruler = torch.tensor(starts, dtype=torch.float64, device=offsets.device)
+    bucket = torch.bucketize(steps, ruler, right=True) - 1
+    return bucket + len(starts) * (offsets < 0) if bidirectional else bucket
+
+
+def _starts(single: int, scaled: int, distance: int) -> Iterator[int]:
+    """Yield the smallest distance in each bucket of the logarithmic scale.
+
+    The t-th of s = ``scaled`` buckets starts at the first n ≥ e (distance/e)^(t/s),
+    where e is ``single``. The root may be rounded to the other side of an integer, so
+    n^s ≥ e^(s−t) distance^t decides.
+    """
+    for t in range(scaled):
+        n = int(single * (distance / single) ** (t / scaled))
+        yield n + (n**scaled < single ** (scaled - t) * distance**t)
 
 
 class T5(ByDistance):

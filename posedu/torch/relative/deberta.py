@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -43,12 +43,25 @@ def deberta_rows(
     if rows == "microsoft":
         steps = steps.clamp(1 - distance, distance - 1)
     if rows != "paper":
-        wide = steps.abs().to(torch.float64).clamp(min=single) / single
-        share = wide.log() / math.log((distance - 1) / single) * (single - 1)
-        # Rounding may put a whole number slightly above itself.
-        far = single + (share - 1e-9).ceil()
+        ends = [*_ends(single, int(distance))]
+        ruler = torch.tensor(ends, dtype=torch.float64, device=offsets.device)
+        far = single + torch.bucketize(steps.abs().to(torch.float64), ruler)
         steps = torch.where(steps.abs() <= single, steps, steps.sign() * far)
     return (steps + span).clamp(0, 2 * span - 1).to(torch.int64)
+
+
+def _ends(single: int, distance: int) -> Iterator[int]:
+    """Yield the largest distance of each row on the logarithmic scale of one side.
+
+    The t-th of m = ``single`` rows ends at the last n ≤ m r^(t/(m−1)), where m r is
+    ``distance`` − 1. The root may be rounded to the other side of an integer, so
+    n^(m−1) ≤ m^(m−1−t) (distance−1)^t decides.
+    """
+    last = distance - 1
+    for t in range(single):
+        n = round(single * (last / single) ** (t / (single - 1)))
+        largest = single ** (single - 1 - t) * last**t
+        yield n - (n ** (single - 1) > largest)
 
 
 class DeBERTa(Encoding):

@@ -328,6 +328,26 @@ def by_fractions(n, single, scaled, distance):
     return single + max(t for t in range(scaled) if size >= step**t)
 
 
+@pytest.mark.parametrize(
+    ("buckets", "distance", "offset", "bucket"),
+    [(82, 5810, 2210, 73), (73, 905, 347, 61), (32, 2**31 - 1, 2**30, 31)],
+)
+def test_distances_just_before_a_bucket_are_not_in_it(
+    buckets, distance, offset, bucket
+):
+    """The first two lie 1e-9 of a bucket before the next; a tolerance moved them."""
+    options = dict(bidirectional=False, buckets=buckets, distance=distance)
+    assert by_fractions(offset, buckets // 2, -(-buckets // 2), distance) == bucket
+    assert reference.t5_buckets(np.array([offset]), **options) == bucket
+    assert bias.t5_buckets(torch.tensor([offset]), **options) == bucket
+
+
+def test_the_farthest_earlier_offset_has_the_last_bucket():
+    """The size of int64's least number is no int64."""
+    far = torch.tensor([-(2**63)])
+    assert bias.t5_buckets(far, bidirectional=True).item() == 31
+
+
 @given(st.integers(2, 40), st.integers(1, 400), st.booleans(), st.integers(0, 2**31))
 def test_buckets_of_all_implementations_are_exact(side, beyond, bidirectional, seed):
     single = side // 2
@@ -359,7 +379,7 @@ def where_logarithms_are_whole():
 
 
 def test_whole_logarithms_are_not_rounded_down():
-    """In float32, or in float64 without a tolerance, they would be rounded down."""
+    """Logarithms in float32, or in float64, would be rounded down."""
     for single, distance in where_logarithms_are_whole():
         options = {"bidirectional": False, "buckets": 2 * single, "distance": distance}
         offsets = np.arange(distance + 2)
