@@ -939,7 +939,7 @@ STEPS_NEEDED = Exercise(
     lines=4,
     statement=r"""
 A pair rotates by `omega` radians per position.
-After $n$ steps by the angle $z \le \sqrt 8$ each, its angle is off by $n z^5/120$ at most.
+After $n$ steps by the angle $z \le \sqrt 8$ each, a pair of length 1 is off by $n z^5/120$ at most.
 Return the smallest number of steps per position, 1 or more, with which this bound is at most `tolerance` at `position`; you need not check the condition on $z$.
 The released code takes five: up to which position are they enough for $\omega = 1$ and a tolerance of 0.01?
 """,
