@@ -1030,7 +1030,7 @@ With $m$ steps per position, $m$ times `position` steps lead to `position`, and 
         ),
         Misconception(
             "Error of the radius",
-            "Lengths shrink by z⁶/144 only. The angle is off by more.",
+            "For small z lengths shrink by z⁶/144 only, and angles are off by more.",
             _steps_needed(lambda i, w, e: (i * w**6 / 144 / e) ** (1 / 5)),
         ),
         Misconception(

@@ -952,12 +952,12 @@ By symmetry all gaps have the same mean, and gaps and numbers together fill the 
         ),
         Misconception(
             "Even steps from 0 to M − 1",
-            "The first is 0 and the last M − 1 in few samples.",
+            "The first need not be 0, and the last need not be M − 1.",
             lambda k, n, most: sp.Rational(k * (most - 1), max(n - 1, 1)),
         ),
         Misconception(
             "Even steps from 0 to M − 1, and the middle for one number",
-            "The first is 0 and the last M − 1 in few samples.",
+            "The first need not be 0, and the last need not be M − 1.",
             lambda k, n, most: (
                 sp.Rational(k * (most - 1), n - 1)
                 if n > 1
