@@ -36,7 +36,7 @@ EXPECTED = (
 """Expectations that follow from theorems and from the hybrids' papers, at their scale.
 
 State: transitions that reflect track states that attention does not. Content: attention
-finds what a state of fixed size has lost. Order from below: above a recurrence,
+finds what a state of fixed size may have lost. Order from below: above a recurrence,
 attention needs no encoding, and without one it reaches farther than with RoPE.
 """
 
