@@ -101,14 +101,14 @@ def overview_of_characters(result: hybrid_characters.Result) -> Figure:
     """
     lengths = result.lengths()
     means = {n: [result.bits(n, at).mean() for at in lengths] for n in CONDITIONS}
-    figure, axes = canvas(figsize=(5.6, 3.6))
+    figure, axes = canvas(figsize=(5.6, 4.2))
     panel = axes[0, 0]
     for name, style in by_kind(_KINDS):
         panel.plot(lengths, means[name], label=CONDITIONS[name].title, **style)
     panel.set(xscale="log", xlabel="L", ylabel="bits per character")
     panel.set_xticks(lengths, map(str, lengths))
     panel.minorticks_off()
-    panel.legend(fontsize=9)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=9)
     order = sorted(CONDITIONS, key=lambda name: means[name][-1])
     best, worst = order[0], order[-1]
     return finish(
