@@ -65,13 +65,12 @@ def _starts(single: int, scaled: int, distance: int) -> list[int]:
     n ≥ e (distance/e)^(t/s), which is the first with n^s e^t ≥ e^s distance^t.
     """
     e, s = single, scaled
-    more = (
-        bisect_left(
-            range(e, distance), e**s * distance**t, key=lambda n, t=t: n**s * e**t
-        )
-        for t in range(s)
-    )
-    return [*range(e), *(e + n for n in more)]
+
+    def start(t: int) -> int:
+        least = e**s * distance**t
+        return e + bisect_left(range(e, distance), least, key=lambda n: n**s * e**t)
+
+    return [*range(e), *map(start, range(s))]
 
 
 def t5(

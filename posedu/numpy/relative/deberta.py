@@ -69,15 +69,13 @@ def _ends(single: int, distance: int) -> list[int]:
     the last n ≤ m r^(t/(m−1)): the last with n^(m−1) m^t ≤ (distance−1)^t m^(m−1).
     """
     m, last = single, int(distance) - 1  # NumPy's integers have no room for its powers
-    after = (
-        bisect_right(
-            range(m, last + 1),
-            m ** (m - 1) * last**t,
-            key=lambda n, t=t: n ** (m - 1) * m**t,
-        )
-        for t in range(m)
-    )
-    return [m + n - 1 for n in after]
+
+    def end(t: int) -> int:
+        most = m ** (m - 1) * last**t
+        after = range(m, last + 1)
+        return m - 1 + bisect_right(after, most, key=lambda n: n ** (m - 1) * m**t)
+
+    return [end(t) for t in range(m)]
 
 
 def deberta(
