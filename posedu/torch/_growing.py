@@ -17,7 +17,7 @@ class Reserve:
     once are never overwritten: a tensor grows in place only if it ends where the
     written part of the memory ends; any other tensor is copied to new memory first.
 
-    ``like`` is a tensor that gives shape (but for ``axis``, along which it grows),
+    ``like`` is a tensor that gives shape (except for ``axis``, along which it grows),
     dtype and device; ``capacity`` is the number of entries along this axis.
     """
 

@@ -57,8 +57,8 @@ def rotate_pairs(
         a compiler the first is the faster one, under ``torch.compile`` the second.
     out
         A tensor to write into, like ``x`` but whose memory no argument shares. Nothing
-        of the size of ``x`` is allocated then (but by a compiler, for the interleaved
-        layout), and nothing is recorded for a gradient: it needs ``torch.no_grad()`` or
+        of the size of ``x`` is allocated then, except by a compiler for the interleaved
+        layout, and nothing is recorded for a gradient: it needs ``torch.no_grad()`` or
         arguments that require none, which is not checked under a compiler.
 
     Raises
