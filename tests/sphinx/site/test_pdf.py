@@ -16,6 +16,7 @@ WRAPS = "Port a model with RoPE between codebases"  # a title of two lines
 PARTS = {"Foundations": PAGES[:1], "Practice": PAGES[1:2]}
 LEDGER, GLANCE = "book/reference/ledger", "book/reference/at-a-glance"
 IN_CODE, GUESS = "book/recurrent/chunks", "book/stickbreaking/stickbreaking"
+GUESSES = "book/rotary/commuting-generators", "book/attention/permutation-equivariance"
 
 pytestmark = [
     pytest.mark.site,
@@ -141,6 +142,12 @@ def test_paper_has_no_search_field_no_pointer_and_no_guess(tab):
         assert tab.locator(".posedu-in-code").first.is_visible()
         tab.goto(f"{address}{GUESS}.html")
         assert tab.locator("[data-covered] .summary").is_visible()
+
+
+@pytest.mark.parametrize("page", GUESSES)
+def test_paper_shows_what_a_reader_of_the_screen_guesses(tab, page):
+    with served(HTML) as address:
+        assert "Guess, then look." not in words(pdf.printed(tab, address, page).reader())
 
 
 def test_a_wide_table_fits_the_page(tab):
