@@ -17,7 +17,7 @@ class Notation(SphinxDirective):
         """Return the nodes of the table of the book's symbols."""
         head = ["Symbol", "Name in code", "Meaning", "Type and shape", "Elsewhere"]
         keys = ("symbol", "code", "meaning", "type", "elsewhere")
-        rows = [[entry.get(key, "") for key in keys] for entry in self.read("symbols")]
+        rows = [[entry[key] for key in keys] for entry in self.read("symbols")]
         return parse(self, markdown_table(head, rows))
 
     def read(self, part):
@@ -37,10 +37,9 @@ class Translation(Notation):
         source's word for the term.
         """
         entries = self.read("translation")
-        head = ["Source", *next(iter(entries)).keys()]
-        head.remove("source")
-        rows = [list(entry.values()) for entry in entries]
-        return parse(self, markdown_table(head, rows))
+        keys = ["source", *(key for key in entries[0] if key != "source")]
+        rows = [[entry[key] for key in keys] for entry in entries]
+        return parse(self, markdown_table(["Source", *keys[1:]], rows))
 
 
 def markdown_table(head, rows):
