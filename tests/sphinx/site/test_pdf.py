@@ -147,7 +147,8 @@ def test_paper_has_no_search_field_no_pointer_and_no_guess(tab):
 @pytest.mark.parametrize("page", GUESSES)
 def test_paper_shows_what_a_reader_of_the_screen_guesses(tab, page):
     with served(HTML) as address:
-        assert "Guess, then look." not in words(pdf.printed(tab, address, page).reader())
+        printed = words(pdf.printed(tab, address, page).reader())
+    assert "Guess, then look." not in printed
 
 
 def test_a_wide_table_fits_the_page(tab):
