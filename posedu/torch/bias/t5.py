@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -35,7 +36,7 @@ def t5_buckets(
     steps = offsets.abs() if bidirectional else offsets.clamp(min=0)
     starts = [*range(single), *_starts(single, scaled, int(distance))]
     ruler = torch.tensor(starts, dtype=torch.float64, device=offsets.device)
-    bucket = torch.bucketize(steps, ruler, right=True) - 1
+    bucket = torch.bucketize(steps.contiguous(), ruler, right=True) - 1
     return bucket + len(starts) * (offsets < 0) if bidirectional else bucket
 
 
@@ -43,12 +44,16 @@ def _starts(single: int, scaled: int, distance: int) -> Iterator[int]:
     """Yield the smallest distance in each bucket of the logarithmic scale.
 
     The t-th of s = ``scaled`` buckets starts at the first n ≥ e (distance/e)^(t/s),
-    where e is ``single``. The root may be rounded to the other side of an integer, so
-    n^s ≥ e^(s−t) distance^t decides.
+    where e is ``single``. Near an integer n rounding may have moved the root across it;
+    there n^s ≥ e^(s−t) distance^t decides.
     """
     for t in range(scaled):
-        n = int(single * (distance / single) ** (t / scaled))
-        yield n + (n**scaled < single ** (scaled - t) * distance**t)
+        root = single * (distance / single) ** (t / scaled)
+        n = round(root)
+        if abs(root - n) < 1e-3:  # roots up to 2³¹ are off by less
+            yield n + (n**scaled < single ** (scaled - t) * distance**t)
+        else:
+            yield math.ceil(root)
 
 
 class T5(ByDistance):

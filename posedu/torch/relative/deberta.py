@@ -45,8 +45,9 @@ def deberta_rows(
     if rows != "paper":
         ends = [*_ends(single, int(distance))]
         ruler = torch.tensor(ends, dtype=torch.float64, device=offsets.device)
-        far = single + torch.bucketize(steps.abs().to(torch.float64), ruler)
-        steps = torch.where(steps.abs() <= single, steps, steps.sign() * far)
+        size = steps.abs().to(torch.float64).contiguous()
+        far = single + torch.bucketize(size, ruler)
+        steps = torch.where(size <= single, steps, steps.sign() * far)
     return (steps + span).clamp(0, 2 * span - 1).to(torch.int64)
 
 
@@ -54,14 +55,18 @@ def _ends(single: int, distance: int) -> Iterator[int]:
     """Yield the largest distance of each row on the logarithmic scale of one side.
 
     The t-th of m = ``single`` rows ends at the last n ≤ m r^(t/(m−1)), where m r is
-    ``distance`` − 1. The root may be rounded to the other side of an integer, so
-    n^(m−1) ≤ m^(m−1−t) (distance−1)^t decides.
+    ``distance`` − 1. Near an integer n rounding may have moved the root across it;
+    there n^(m−1) ≤ m^(m−1−t) (distance−1)^t decides.
     """
     last = distance - 1
     for t in range(single):
-        n = round(single * (last / single) ** (t / (single - 1)))
-        largest = single ** (single - 1 - t) * last**t
-        yield n - (n ** (single - 1) > largest)
+        root = single * (last / single) ** (t / (single - 1))
+        n = round(root)
+        if abs(root - n) < 1e-3:  # roots up to 2³¹ are off by less
+            largest = single ** (single - 1 - t) * last**t
+            yield n - (n ** (single - 1) > largest)
+        else:
+            yield int(root)
 
 
 class DeBERTa(Encoding):
@@ -319,7 +324,7 @@ def _materialized(
 ) -> Int[Tensor, "columns"]:
     """Return table row indices, which are sorted already, as the output of a sort.
 
-    PyTorch's compiler would fuse the computation of a row index, logarithm and all,
+    PyTorch's compiler would fuse the computation of a row index, search and all,
     into the work for each (query, key) pair; it does not fuse through a sort.
     ``falling`` is true if the indices fall.
     """

@@ -1,6 +1,7 @@
 """Distance biases: published numbers, exact buckets, equivalent forms, errors."""
 
 import math
+import warnings
 from fractions import Fraction
 from itertools import product
 
@@ -340,6 +341,17 @@ def test_distances_just_before_a_bucket_are_not_in_it(
     assert by_fractions(offset, buckets // 2, -(-buckets // 2), distance) == bucket
     assert reference.t5_buckets(np.array([offset]), **options) == bucket
     assert bias.t5_buckets(torch.tensor([offset]), **options) == bucket
+
+
+def test_a_transposed_view_of_offsets_warns_of_no_copy():
+    offsets = torch.arange(6).reshape(2, 3).mT
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(action="error"):
+            found = bias.t5_buckets(offsets, bidirectional=True)
+    finally:
+        torch.set_warn_always(False)
+    assert found.tolist() == offsets.tolist()
 
 
 def test_the_farthest_earlier_offset_has_the_last_bucket():
