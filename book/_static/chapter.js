@@ -1,4 +1,5 @@
-// Open folds that contain the target of a link, and all folds for printing.
+// Open folds that contain the target of a link. For printing, open all folds and answer
+// all guesses.
 (function () {
   "use strict";
 
@@ -21,6 +22,9 @@
   window.addEventListener("beforeprint", function () {
     document.querySelectorAll(".posedu-fold:not(.posedu-check, .posedu-code)")
       .forEach(openAround);
+    const unanswered = ".posedu-explorable:not([data-covered]) .control > " +
+      'button[aria-pressed="false"]';
+    document.querySelectorAll(unanswered).forEach((button) => button.click());
   });
 })();
 

@@ -32,10 +32,6 @@ window.posedu ??= {
           update(control.name);
         });
       });
-      addEventListener("beforeprint", () => {  // nothing on paper waits for a guess
-        if ("covered" in figure.dataset) return;
-        find('.control > button[aria-pressed="false"]')?.click();
-      });
       find(".controls").hidden = false;
       find(".static").hidden = true;
       update();
