@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
@@ -34,26 +31,28 @@ def t5_buckets(
     require_position_dtype("offsets", offsets)
     offsets = offsets.to(torch.float64)
     steps = offsets.abs() if bidirectional else offsets.clamp(min=0)
-    starts = [*range(single), *_starts(single, scaled, int(distance))]
-    ruler = torch.tensor(starts, dtype=torch.float64, device=offsets.device)
-    bucket = torch.bucketize(steps.contiguous(), ruler, right=True) - 1
+    starts = _starts(single, scaled, int(distance), offsets.device)
+    bucket = torch.bucketize(steps.contiguous(), starts, right=True) - 1
     return bucket + len(starts) * (offsets < 0) if bidirectional else bucket
 
 
-def _starts(single: int, scaled: int, distance: int) -> Iterator[int]:
-    """Yield the smallest distance in each bucket of the logarithmic scale.
+def _starts(
+    single: int, scaled: int, distance: int, device: torch.device
+) -> Float[Tensor, "buckets"]:
+    """Return the smallest distance in each bucket of one side, made on the device.
 
-    The t-th of s = ``scaled`` buckets starts at the first n ≥ e (distance/e)^(t/s),
-    where e is ``single``. Near an integer n rounding may have moved the root across it;
-    there n^s ≥ e^(s−t) distance^t decides.
+    The t-th of s = ``scaled`` buckets of the logarithmic scale starts at the first
+    n ≥ e (distance/e)^(t/s), where e is ``single``. Near an integer n rounding may have
+    moved the root across it; there n^s ≥ e^(s−t) distance^t decides.
     """
+    all_t = torch.arange(scaled, dtype=torch.float64, device=device)
+    starts = (single * (distance / single) ** (all_t / scaled)).ceil()
     for t in range(scaled):
         root = single * (distance / single) ** (t / scaled)
         n = round(root)
         if abs(root - n) < 1e-3:  # roots up to 2³¹ are off by less
-            yield n + (n**scaled < single ** (scaled - t) * distance**t)
-        else:
-            yield math.ceil(root)
+            starts[t] = n + (n**scaled < single ** (scaled - t) * distance**t)
+    return torch.cat([torch.arange(single, device=device), starts])
 
 
 class T5(ByDistance):

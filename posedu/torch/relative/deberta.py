@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
@@ -43,30 +41,29 @@ def deberta_rows(
     if rows == "microsoft":
         steps = steps.clamp(1 - distance, distance - 1)
     if rows != "paper":
-        ends = [*_ends(single, int(distance))]
-        ruler = torch.tensor(ends, dtype=torch.float64, device=offsets.device)
+        ends = _ends(single, int(distance), offsets.device)
         size = steps.abs().to(torch.float64).contiguous()
-        far = single + torch.bucketize(size, ruler)
+        far = single + torch.bucketize(size, ends)
         steps = torch.where(size <= single, steps, steps.sign() * far)
     return (steps + span).clamp(0, 2 * span - 1).to(torch.int64)
 
 
-def _ends(single: int, distance: int) -> Iterator[int]:
-    """Yield the largest distance of each row on the logarithmic scale of one side.
+def _ends(single: int, distance: int, device: torch.device) -> Float[Tensor, "rows"]:
+    """Return the largest distance of each row on one side's scale, made on the device.
 
     The t-th of m = ``single`` rows ends at the last n ≤ m r^(t/(m−1)), where m r is
     ``distance`` − 1. Near an integer n rounding may have moved the root across it;
     there n^(m−1) ≤ m^(m−1−t) (distance−1)^t decides.
     """
-    last = distance - 1
+    steps, last = single - 1, distance - 1
+    all_t = torch.arange(single, dtype=torch.float64, device=device)
+    ends = (single * (last / single) ** (all_t / steps)).floor()
     for t in range(single):
-        root = single * (last / single) ** (t / (single - 1))
+        root = single * (last / single) ** (t / steps)
         n = round(root)
         if abs(root - n) < 1e-3:  # roots up to 2³¹ are off by less
-            largest = single ** (single - 1 - t) * last**t
-            yield n - (n ** (single - 1) > largest)
-        else:
-            yield int(root)
+            ends[t] = n - (n**steps > single ** (steps - t) * last**t)
+    return ends
 
 
 class DeBERTa(Encoding):
