@@ -306,7 +306,9 @@ def heat_map(
     i, j = np.nonzero(np.isnan(table))
     hatch = {"color": _INK, "alpha": 0.35, "linewidth": 1, "linestyle": "-"}
     axes.autoscale(False)
-    axes.plot([j - 0.5, j + 0.5], [i + 0.5, i - 0.5], **hatch)
+    gap = np.full(len(i), np.nan)
+    x, y = np.stack([j - 0.5, j + 0.5, gap], -1), np.stack([i + 0.5, i - 0.5, gap], -1)
+    axes.plot(x.ravel(), y.ravel(), **hatch)
     return picture
 
 

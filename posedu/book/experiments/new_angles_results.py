@@ -75,7 +75,7 @@ def overview(result: Result) -> Figure:
                 cost,
                 bottom=below,
                 color=COLORS[n - 1],
-                hatch=("", "///", "...")[n - 1],
+                hatch=("", "///", "xxx")[n - 1],
                 edgecolor="white",
                 label=part,
             )
