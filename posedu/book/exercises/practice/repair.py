@@ -526,7 +526,7 @@ PRECISION = Exercise(
     lines=2,
     statement=r"""
 A model was converted to bfloat16 with `.to(torch.bfloat16)`, its RoPE included.
-It reads short texts as before and loses its place in long ones.
+It reads short texts nearly as before and loses its place in long ones.
 Repair `rotated_in`; the result still has `dtype`, and `symptom_of_half_precision` must give 0.
 From which position on are two neighbors the same number in bfloat16?
 """,
@@ -673,7 +673,7 @@ A loader reads a model's base from its configuration.
 With a file written by transformers 5 the model is loaded without a warning, and its perplexity is far too high.
 Repair `base_of`; `symptom_of_lost_base` must give 0.
 If a file has both names, the dict counts.
-Why does a short text not show the fault?
+Why do near offsets hardly show the fault?
 """,
     hint=r"""
 `rope_parameters` may be missing, or `None`.
@@ -1028,7 +1028,7 @@ PARTIAL = Exercise(
     lines=2,
     statement=r"""
 A model rotates the first quarter of each head, as GPT-NeoX does.
-A port gives the right logits for the first tokens, and worse ones the longer the text is.
+A port gives the right logits for the first token, and wrong ones for those after it.
 Repair `partly_rotated`; `symptom_of_partial_width` must give 0 up to rounding.
 Are the broken code's slow pairs too slow or too fast?
 """,
