@@ -1,4 +1,4 @@
-"""Write skeletons of all files of a new encoding: ``make new NAME=… FAMILY=…``.
+"""Write skeletons of a new encoding's own files: ``make new NAME=… FAMILY=…``.
 
 Every new file raises or fails until someone completes it; files that exist are not
 touched. The command prints the additions that files shared by many encodings need.
