@@ -90,8 +90,8 @@ def read_rope(config: str | Path | Config | object) -> Reading:
     Raises
     ------
     ConfigError
-        The configuration has no rotary embedding, or one that cannot be computed. The
-        message says what was found where, and what is needed.
+        Nothing says whether the model rotates, or its rotary embedding cannot be
+        computed. The message says what was found where, and what is needed.
     OSError
         The file cannot be read.
     """

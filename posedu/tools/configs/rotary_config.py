@@ -43,7 +43,7 @@ CODES: Mapping[str, str] = {
 
 
 class ConfigError(ValueError):
-    """Raised for a configuration from which no rotation can be computed; says why."""
+    """Raised where a rotation is not known or cannot be computed; says why."""
 
 
 class NoRopeError(ConfigError):
