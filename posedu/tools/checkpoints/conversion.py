@@ -205,10 +205,10 @@ class Conversion:
         Raises
         ------
         ConfigError
-            The configuration has no rotary embedding, or one that cannot be computed.
+            The configuration cannot be read, or its rotary embedding not computed.
         ConvertError
-            The configuration does not determine the pairs, or which layers have which
-            heads.
+            The configuration has no rotary embedding, or does not determine the pairs
+            or which layers have which heads.
         OSError
             The file cannot be read.
         """

@@ -108,7 +108,7 @@ PADDING = Exercise(
     lines=2,
     statement=r"""
 A batch of prompts is padded on the left.
-A prompt gets another answer in the batch than alone, and the more so the shorter it is.
+A prompt gets another answer in the batch than alone, and with this table the more so the shorter it is.
 Repair `padded_tokens`; `symptom_of_padding` must give 0.
 Padded tokens may get any row: in the check they are NaN, and stay so whatever is added.
 With RoPE in place of the table, would the prompt have changed, too?
