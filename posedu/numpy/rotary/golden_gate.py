@@ -21,7 +21,7 @@ Array = np.ndarray
 def golden_directions(
     count: int, *, recipe: GoldenRecipe, axes: int = 2
 ) -> Float[Array, "count axes"]:
-    """Unit vectors i = 1 … ``count`` that are spread evenly, whatever ``count`` is.
+    """Unit vectors i = 1 … ``count`` that are spread over all directions.
 
     Parameters
     ----------

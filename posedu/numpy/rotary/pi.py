@@ -12,8 +12,8 @@ Array = np.ndarray
 def pi(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pairs"]:
     """RoPE's frequencies divided by ``factor`` (arXiv 2306.15595).
 
-    A model trained on L positions then meets no new angles in a text of s·L positions:
-    ω/s at position m gives the same angle as ω at position m/s.
+    A text of s·L positions then has the angles of real positions below L: ω/s at
+    position m gives the same angle as ω at position m/s.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ Array = np.ndarray
 def resonance(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
     """RoPE's frequencies with wavelengths rounded to integers (arXiv 2403.00071).
 
-    Then a pair that has completed a full turn in training meets no new angle later:
-    position m and m + λ have the same angle.
+    A pair that was trained with its rounded wavelength λ, and completed a full turn,
+    meets no new angle later: positions m and m + λ have the same angle.
 
     Parameters
     ----------

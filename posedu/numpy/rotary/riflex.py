@@ -14,8 +14,8 @@ def riflex(
 ) -> Float[Array, "pairs"]:
     """RoPE's frequencies with the frequency of one pair lowered (arXiv 2502.15894).
 
-    A video model repeats its pictures after the period of one of the pairs; within the
-    wanted length, this pair shall make no full turn.
+    A video model repeats its pictures after the period of one of the pairs; with the
+    new frequency this pair makes at most one turn in the wanted length.
 
     Parameters
     ----------

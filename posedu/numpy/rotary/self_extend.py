@@ -31,7 +31,7 @@ def extended_offsets(
     join: GroupJoin | None = None,
     chunk: int | None = None,
 ) -> Float[Array, "queries keys"]:
-    """The offset that RoPE uses for each (query, key) pair: far keys count as nearer.
+    """The offset that RoPE uses for each query and key: far keys may count as nearer.
 
     Equations ``def-cache-grouped``, ``def-cache-constant`` and ``def-cache-chunks``.
 
@@ -110,7 +110,8 @@ def self_extend(
     """Return the attention hooks of RoPE with the offsets of :func:`extended_offsets`.
 
     Hooks are functions that attention calls; here ``logits``. The offset of a far key
-    is replaced by one that training has seen. Equation ``def-cache-extended``.
+    is replaced, in order to stay within those of training. Equation
+    ``def-cache-extended``.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def extended_offset(
     join: GroupJoin | None = None,
     chunk: int | None = None,
 ) -> sp.Expr:
-    """The offset that RoPE uses for one query and key: far keys count as nearer.
+    """The offset that RoPE uses for one query and key: far keys may count as nearer.
 
     Positions are numbers. ``far`` is the rule for far keys, beyond ``window``:
     ``"grouped"`` by ``group`` neighboring positions, a ``"constant"`` offset, or

@@ -24,7 +24,7 @@ from posedu.torch.rotary.rotation import PairRotation, require_optional_heads
 def golden_directions(
     count: int, *, recipe: GoldenRecipe, axes: int = 2, device: Device = None
 ) -> Float[Tensor, "count axes"]:
-    """Return unit vectors that are spread evenly, in float64.
+    """Return unit vectors that are spread over all directions, in float64.
 
     See :func:`posedu.numpy.rotary.golden_directions`, which explains the two recipes.
     Equations ``def-golden-angle`` and ``def-golden-quantiles``.
@@ -80,7 +80,7 @@ def _frequencies(
 
 
 class GoldenGateRoPE(PairRotation):
-    """Golden gate RoPE (J. Xiong, 2025): fixed frequency vectors, spread evenly.
+    """Golden gate RoPE (J. Xiong, 2025): fixed frequency vectors in all directions.
 
     No parameters. The angle of pair p of a token at x is f_p · x, as in
     :class:`MixedRoPE`; the directions of f_p follow the golden ratio. Equation

@@ -22,7 +22,7 @@ from posedu.torch.rotary.rotation import rotate_pairs
 
 
 class SelfExtend(Encoding):
-    """RoPE whose far offsets are mapped to offsets that training has seen.
+    """RoPE whose far offsets are mapped to others, to stay within those of training.
 
     Keys are cached before rotation. A key is rotated in two ways, or a query in three,
     and each (query, key) pair takes the product that its offset needs. No tensor of

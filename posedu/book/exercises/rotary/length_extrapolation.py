@@ -162,7 +162,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
 The largest offset is $L - 1$, and pair $p$ makes a full turn if $\omega_p\,(L - 1) \ge 2\pi$.
 {prf:ref}`The chapter's definition <def-extrapolation-box>` counts in this way, and its first step solves the condition for $p$.
 With base 500,000 and 8192 tokens, 35 of 64 pairs make a full turn; with base 10,000 and half as many tokens it is 46.
-All other pairs meet new angles in a longer text.
+All other pairs can meet new angles in a longer text.
 """,
     prediction=Prediction(
         "The head dimension is 128, the base 500,000, and texts have 8192 tokens. How many of the 64 pairs make a full turn?",
