@@ -57,7 +57,7 @@ def self_extend_explorable() -> Explorable:
         summary=summary_text(first, TOKENS, WINDOW, SIZE),
         caption="A score depends on a key's position through the offset only. Evicted "
         "keys have none; the sinks then have a smaller one. A map of offsets keeps "
-        "all keys and gives far keys offsets that occurred in training. The last "
+        "all keys and can give far keys offsets that occurred in training. The last "
         "control is the number of sinks, the size of a group, or the length of a chunk "
         "beyond the window.",
     )

@@ -1,4 +1,4 @@
-"""Self-Extend, ReRoPE and dual chunk attention: far keys at trained offsets."""
+"""Self-Extend, ReRoPE and dual chunk attention: other offsets for far keys."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Self-Extend, ReRoPE and dual chunk attention in SymPy: far keys count as nearer."""
+"""Self-Extend, ReRoPE and dual chunk attention in SymPy: other far offsets."""
 
 import sympy as sp
 
@@ -62,7 +62,7 @@ def self_extend(
 
     RoPE uses the offsets of :func:`extended_offset`, which takes the same ``far``,
     ``window``, ``group``, ``join`` and ``chunk``: the offset of a far key is replaced
-    by an offset that training has seen. Equation ``def-cache-extended``.
+    by another, to stay within those of training. Equation ``def-cache-extended``.
     """
     require_far(far, window, group, chunk, join)
     require_choice("layout", layout, Layout)

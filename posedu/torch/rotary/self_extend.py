@@ -1,4 +1,4 @@
-"""Self-Extend, ReRoPE and dual chunk attention: far offsets mapped to trained ones."""
+"""Self-Extend, ReRoPE and dual chunk attention: far offsets mapped to others."""
 
 from __future__ import annotations
 
