@@ -1262,7 +1262,7 @@ Every text of her tests has each position once. What has a batch of two texts?
 Two tokens at the same position are enough.
 `table[index] += values` reads all rows, adds, and writes all rows back; where an index occurs twice, both sums start from the old row and the last one written stays, so all but one of the gradients are lost.
 `np.add.at(table, index, values)` adds each of them, as the chain rule demands: $G = H^\top g$.
-A batch of two texts has every position twice, so a test with a single text cannot show the mistake.
+A batch of two texts has position 0 twice, and a single text has no position twice, so a test with one cannot show the mistake.
 """,
 )
 

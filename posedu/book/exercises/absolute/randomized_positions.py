@@ -1544,7 +1544,7 @@ They are consecutive; where does the first one begin, where does the last one en
     explanation=r"""
 The digit in place $p$ has the id $t$ with the shift $t - p$, so the shifts are those from $t - L$ to $t - 1$ that lie in $0, \dots, K$: $\min(K, t - 1) - \max(0, t - L) + 1$ of $K + 1$, {prf:ref}`thm-abacus-share`.
 Id 1 is trained with one shift in $K + 1$ alone, id 2 with two.
-In a test without a shift these are the ids of the units and of the tens, which every number has.
+In a test without a shift these are the ids of the units, which every number has, and of the tens.
 """,
 )
 
