@@ -105,9 +105,9 @@ def draw_position_coupling(
 
     It is uniform in 1 … ``max_position`` − ``largest``, so that no position is above
     ``max_position``; ``largest`` is the largest coupled index of a text. By default it
-    is ``tokens`` − 1, which no text exceeds. Returned is a dictionary of ``start``,
-    integers ``[rows, 1]``. Equation ``def-coupling``. ``rng`` is the source of
-    randomness.
+    is ``tokens`` − 1, which no sum of two or more numbers exceeds. Returned is a
+    dictionary of ``start``, integers ``[rows, 1]``. Equation ``def-coupling``. ``rng``
+    is the source of randomness.
 
     Raises
     ------

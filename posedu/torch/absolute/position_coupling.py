@@ -112,8 +112,8 @@ class PositionCoupling(SampledPositions):
         """Draw a ``start`` for each sequence, uniform in 1 … max_position − largest.
 
         ``largest`` is the largest coupled index of each sequence, ``[rows, 1]`` or
-        ``[1, 1]``; by default it is ``tokens`` − 1, which none exceeds. Returned is a
-        dictionary of ``start``, integers ``[rows, 1]``.
+        ``[1, 1]``; by default it is ``tokens`` − 1, which no sum of two or more numbers
+        exceeds. Returned is a dictionary of ``start``, integers ``[rows, 1]``.
         """
         require_sizes(rows, tokens)
         share = self.uniform(rows, 1, device=device)
