@@ -127,10 +127,11 @@ def grouped_sdpa(
     """Compute attention by PyTorch's kernel, which reads each key and value once.
 
     In grouped-query attention, keys are not repeated for the query heads of a group,
-    except under a mask on a GPU: where there is one token, its queries become several
-    queries of one head. Where keys have more features than values, or fewer, zeros are
-    appended, since the kernel for unequal numbers has queries × keys weights. ``mask`` is a boolean mask or a bias,
-    ``causal`` hides later keys and ``scale`` is the factor of the products q · k.
+    except for several queries under a mask on a GPU. Where there is one query, those of
+    a group become several queries of one head. Where keys have more features than
+    values, or fewer, zeros are appended, since the kernel for unequal numbers has
+    queries × keys weights. ``mask`` is a boolean mask or a bias, ``causal`` hides later
+    keys and ``scale`` is the factor of the products q · k.
     """
     (batch, heads, queries), d_v = q.shape[:3], v.shape[-1]
     group = heads // k.shape[1]
