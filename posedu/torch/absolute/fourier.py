@@ -48,7 +48,7 @@ Frequencies = (
 
 
 class FourierFeatures(Encoding):
-    """Base class of Fourier features, whose frequencies no cast of the module rounds.
+    """Base class of Fourier features, whose frequencies stay float32 or wider.
 
     Angles, features and encodings are float64, rounded once to the dtype of the input
     vectors. Angles above 2²⁹ are refused on a CPU. A subclass registers
@@ -208,7 +208,7 @@ class FourierRandom(FourierFeatures):
     """Fixed random Fourier features (arXiv 2006.10739 §4), added to the input.
 
     The paper gives the features to a network: for that use :meth:`table`. Frequencies
-    are a buffer: saved, moved, not trained, and not rounded when the module is cast.
+    are a buffer: saved, moved, not trained, and float32 or wider after every cast.
     Equation ``def-fourier-embed``.
 
     Parameters
