@@ -16,11 +16,11 @@ from posedu.torch.encoding import Encoding, Sizes
 class SampledPositions(Encoding):
     """Positions that a model changes once per forward call, by random numbers.
 
-    Positions, given and changed, are integers or float64, whatever the dtype of the
-    model. A subclass defines ``draw``, which draws random numbers, and ``place``, which
-    changes positions by them. ``in_evaluation`` is true where positions are changed in
-    evaluation too, ``takes_indices`` where positions must be the indices 0, 1, … of
-    tokens.
+    Positions that random numbers change are integers or float64, whatever the dtype of
+    the model. A subclass defines ``draw``, which draws random numbers, and ``place``,
+    which changes positions by them. ``in_evaluation`` is true where positions are
+    changed in evaluation too, ``takes_indices`` where positions must be the indices 0,
+    1, … of tokens.
 
     A call that changes positions takes no caches, since the random numbers of one
     sequence must be the same for all its tokens: draw once for all of them, give the

@@ -79,7 +79,7 @@ class Sinusoidal(Encoding):
         """Return the sinusoidal vector of each position. Equation ``def-sinusoidal``.
 
         Angles are float64 whatever ``dtype`` is. ``device`` matters only for positions
-        in a range; a tensor of positions stays on its own device.
+        in a range or a list; a tensor of positions stays on its own device.
         """
         require_float_dtype("dtype", dtype)
         positions = from_list(positions, device)
