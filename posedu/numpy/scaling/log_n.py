@@ -102,8 +102,9 @@ def log_n(
     """Return the attention hooks of a temperature that grows with the query position.
 
     Hooks are functions that attention calls; here ``rotate``. The softmax of n equal
-    logits is 1/n; multiplied by τ ~ ln n, logits that stand out by a fixed amount keep
-    their weight as n grows.
+    logits is 1/n. Where they are multiplied by c ln n, one that is 1/c or more above
+    n − 1 equal others keeps more than half of the weight as n grows
+    (``eq-temperature-weight``).
 
     Arguments, errors and sources as :func:`log_n_temperature`. Equation ``def-log-n``.
     """
