@@ -102,7 +102,7 @@ def log_linear(
     The weight of key s for query t is (q_t · k_s) e^D λ_tl, where D is the sum of the
     log gates of the tokens s + 1 … t, and λ_tl the factor of the query for the level l
     of :func:`bucket_level`. There is no softmax, and nothing is divided by √d.
-    Positions are not used. Equation ``def-log-linear``.
+    Positions are not used: levels count tokens. Equation ``def-log-linear``.
 
     Parameters
     ----------

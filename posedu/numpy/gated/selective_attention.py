@@ -60,7 +60,8 @@ def selective_attention(*, include_current: bool, spare_first: bool) -> Hooks:
 
     The first head's scaled products are the selector's logits. What they deselect is
     subtracted from the logits of every head, the first one, too. No parameters;
-    positions are not used. Equation ``def-selective-attention``.
+    positions are not used, except that ``spare_first`` spares the first token. Equation
+    ``def-selective-attention``.
 
     Parameters
     ----------

@@ -111,8 +111,8 @@ def deberta(
         δ(i, j), as the authors' code and transformers compute.
     query_bias
         Bias of the projection that makes Q (v1, v2 and v3). Default none (the paper). A
-        bias of the keys, as v2 and v3 have it, adds the same to all logits of a query,
-        which softmax ignores.
+        bias of the projection that makes K, as in v2 and v3, would add the same to all
+        logits of a query, which softmax ignores.
     norm_weight, norm_bias
         Parameters of a LayerNorm of P (v2 and v3). Default none.
 

@@ -56,7 +56,8 @@ class FoX(Encoding):
         Formula of the bias. ``"difference"``: c_i − c_j, with the sums c_i = Σ log f_l,
         l = 0 … i. ``"key"``: −c_j alone, which has the same softmax (``eq-fox-key``),
         but grows with the length. The route ``"folded"``, the default, computes both
-        alike; other routes round −c_j to float32 before they add it.
+        alike; other routes round −c_j to float32 (to float64 for float64 tokens) before
+        they add it.
 
     Raises
     ------

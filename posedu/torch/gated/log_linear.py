@@ -24,9 +24,9 @@ class LogLinear(Encoding):
 
     The weight of key s for query t is (q_t · k_s) e^D λ_tl, where D is the sum of the
     log gates of the tokens s + 1 … t, and λ_tl is a factor of the query for the level l
-    of the bucket of tokens that holds s: level 0 is the token itself, and a bucket of
-    level l has 2^(l − 1) tokens. There is no softmax, and nothing is divided by √d.
-    Positions are not used. Equation ``def-log-linear``.
+    of the bucket of tokens that holds s: level 0 is the token itself, and a weak
+    bucket of level l has 2^(l − 1) tokens. There is no softmax, and nothing is divided
+    by √d. Positions are not used: levels count tokens. Equation ``def-log-linear``.
 
     Here attention takes O(L²) memory and operations for L tokens, and O(L) for one
     token with a cache, which holds the keys and the log gates; the authors' kernels

@@ -19,7 +19,8 @@ class SelectiveAttention(Encoding):
     S_lj is the positive part of the first head's scaled product of query l and key j, 0
     for l = j and for keys that l may not attend to. F_ij, the sum of S_lj over the
     tokens l before query i, is subtracted from the logits of all heads. No parameters;
-    positions are not used. Equation ``def-selective-attention``.
+    positions are not used, except that ``spare_first`` spares the first token. Equation
+    ``def-selective-attention``.
 
     Attention takes O(L²) memory for L tokens. A cache holds one number of each key, the
     sum of what was deselected so far, and a step with one token takes O(L d).
