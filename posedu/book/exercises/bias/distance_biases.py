@@ -546,7 +546,8 @@ Are the slopes that are added for 12 heads steep or flat?
         ),
         Misconception(
             "n as the head, not as the number of heads",
-            "2^(−8/n) has the same ends and another order. n is the number of heads.",
+            "For head n, 2^(−8/n) begins with the flattest slope, and its slopes have no "
+            "common ratio. n is the number of heads.",
             lambda heads: 2.0 ** (-8 / np.arange(1, heads + 1)),
         ),
         Misconception(

@@ -1217,7 +1217,7 @@ Does a token see more if the chunk or the window comes last?
     ),
     explanation=r"""
 She multiplies the mask of the next layer from the right, which puts the layers in reverse order.
-Windows among themselves commute, chunks of one size do, and a global-attention layer sees everything wherever it stands; a window and chunks do not commute.
+Windows among themselves commute, chunks of one size do, and a global-attention layer sees everything wherever it stands; a window and chunks in general do not.
 With 3 tokens, a window of 2 and then chunks of 2, token 2 is alone in its chunk and sees 2 tokens through the window; in the reverse order its window reaches token 1, which has seen token 0 as well.
 With 2 tokens every layer sees either the token alone or everything, and these commute.
 """,
