@@ -420,7 +420,7 @@ class StickBreaking(Encoding):
         See :func:`stick_breaking_tiles`; for the route ``"fused"``. The weights of
         skipped keys go to the remainder, so that the error of the output is at most
         ``stop`` times the distance of a value from the vector that the remainder
-        weighs (``eq-stick-stop``).
+        weighs, for ``"renormalize"`` from the output itself (``eq-stick-stop``).
 
     Raises
     ------

@@ -1325,7 +1325,7 @@ Where does padding stand in her tests?
     explanation=r"""
 One padding token in front of one other token is enough: right is position `padding + 1`, and she gives `padding + 2`, since her count includes the padding.
 As long as all padding stands at the end, both ways of counting agree.
-`padding_side="left"`, as it is usual for generating text in batches, makes such batches; the tokens then get other positions than the same text without padding, and the outputs change.
+`padding_side="left"`, as it is usual for generating text in batches, makes such batches; with her function the tokens then get other positions than the same text without padding, and the outputs change.
 """,
 )
 
