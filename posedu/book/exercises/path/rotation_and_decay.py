@@ -1317,7 +1317,7 @@ def _broken_far_scores(q, k, log_gates, start):
 
 
 def symptom_of_overflow(function):
-    """Return how many of 200² scores are not finite."""
+    """Return how many of 50 × 150 scores are not finite."""
     q = k = torch.ones(200, 2)
     scores = function(q, k, torch.full((200, 2), -1.0), 150)
     return (~scores.isfinite()).sum().item()
