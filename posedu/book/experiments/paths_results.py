@@ -39,8 +39,8 @@ EXPECTED = (
 PaTH: reflections track states that RoPE's rotations and FoX's gates do not, and gates
 help them at recall. Selective RoPE: rotations that read the text solve tasks of state
 and recall better than RoPE's, and rotation with decay is better than either alone.
-Theory: transitions that commute do not see the order of swaps, and positive gates do
-not change a sign; theorems on transitions, not on whole layers.
+Theory: transitions that commute do not see the order of swaps, and a positive
+gate does not change the sign of a channel; theorems on transitions, not on layers.
 """
 
 _KINDS = (
