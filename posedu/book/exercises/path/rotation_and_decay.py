@@ -603,7 +603,7 @@ A change of all numbers of a token at once may cancel.
         ),
         Misconception(
             "All tokens from key to query assumed",
-            "Change x and look: few functions read the key's own token.",
+            "Change x and look: not all functions read both ends' own tokens.",
             _read_between(0, 1),
         ),
         Misconception(
@@ -1435,8 +1435,8 @@ For which $R$ is neither of the two brackets above 0?
         ),
         Misconception(
             "Exponents limited",
-            "Limits of ±80 avoid the infinity, but the scores are wrong: nearby keys of "
-            "late queries lose their weight.",
+            "Limits of ±80 avoid the infinity, but the scores are wrong: between late "
+            "keys and late queries no decay is left.",
             _anchored(lambda sums, start: 0 * sums[0], low=-80.0),
         ),
         Misconception(

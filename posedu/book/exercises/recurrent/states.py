@@ -1324,7 +1324,7 @@ What does the state hold before token $t$ writes into it?
         ),
         Misconception(
             "The same factor for all older tokens",
-            "The powers of α grow with the age.",
+            "The exponent of α grows with the age.",
             _summed(lambda age, alpha: (1.0 if age == 1 else alpha) * (age > 0)),
         ),
         Misconception(
