@@ -1197,7 +1197,7 @@ For which strength is a transition the identity?
             _masked(lambda beta, mask: torch.where(mask, beta, 2.0)),
         ),
         Misconception(
-            "Only padding after a prompt's first real token counted",
+            "Every token up to the last padding with strength 0",
             "Your strengths are 0 for real tokens before the last padding, too.",
             _masked(lambda beta, mask: beta * (mask.flip(-1).cumprod(-1).flip(-1) > 0)),
         ),
