@@ -42,7 +42,7 @@ class Retention(PairRotation, Recurrence):
     with a cache; without a normalization of rows it is a recurrence, whose default
     route takes O(L) for all tokens and O(1) for one with a state. No query may have a
     position so far before that of a key that it attends to that γ_h^(i − j) overflows:
-    2790 positions in float32.
+    about 2790 positions in float32.
 
     Parameters
     ----------

@@ -277,7 +277,7 @@ The latest matrix stands at the left; simplify the product with `sp.trigsimp`.
         ),
         Misconception(
             "Only one direction reversed",
-            "I − 2 w wᵀ reverses w. Each of yours is its negative for one of the two.",
+            "I − 2 w wᵀ reverses w. Its negative, which you have once, keeps w.",
             lambda a, b: -two_reflections(a, b),
         ),
         Misconception(
