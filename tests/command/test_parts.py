@@ -240,3 +240,21 @@ def test_experiments_and_timings_get_their_arguments(here, capsys):
     assert "--epochs" in capsys.readouterr().out
     assert main(["time", "--help"]) == 0
     assert "--lengths" in capsys.readouterr().out
+
+
+def test_a_function_that_is_missing_is_named_once(here, capsys):
+    assert main(("kernel", "own_kernels:missing", "--encoding", "rope")) == 2
+    error = capsys.readouterr().err
+    assert error.count("own_kernels:missing") == 1 and "AttributeError" in error
+
+
+def test_what_keeps_transformers_from_being_imported_is_named(
+    here, monkeypatch, capsys
+):
+    (here / "transformers.py").write_text("import never_installed\n")
+    (here / "config.json").write_text('{"model_type": "llama"}')
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    assert main(("diagnose", "config.json")) == 2
+    error = capsys.readouterr().err
+    assert "never_installed" in error and "install it" not in error

@@ -43,12 +43,12 @@ def load(target: str, *, weights: bool) -> nn.Module:
         return model
     try:
         from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
-    except ImportError:
-        raise Refused(
-            "a model from files needs transformers; install it"
-            if Path(target).exists()
-            else NEITHER
-        ) from None
+    except ImportError as error:
+        if not Path(target).exists():
+            raise Refused(NEITHER) from None
+        if error.name == "transformers":
+            raise Refused("a model from files needs transformers; install it") from None
+        raise Refused(f"transformers could not be imported: {error}") from error
     here: dict[str, Any] = dict(local_files_only=True, trust_remote_code=False)
     try:
         if weights:
