@@ -998,7 +998,7 @@ def import_kernel(given: str) -> Callable[..., Any]:
     except INTERRUPTIONS:
         raise
     except BaseException as error:
-        raise OracleError(f"{given}: {type(error).__name__}: {error}") from None
+        raise OracleError(f"{type(error).__name__}: {error}") from None
     if not callable(found):
         raise OracleError(f"{given} must be a function, got {short_repr(found)}")
     return found
