@@ -107,6 +107,22 @@ for name, call in {
     if "partly" in name:
         bad(f"{name} of 10", ValueError, ("at most d = 8", "got 10"), call, 10)
 
+# The first of several.
+
+words = "positions must be finite", "got inf"
+several = [0, np.inf, np.nan]
+bad("the first bad position", ValueError, words, rotary.rope, x8, several, **half)
+
+next_alone = np.tri(3, dtype=bool)
+next_alone[0, 1] = True
+bad(
+    "a mask that allows one later key",
+    ValueError,
+    ("the encoding is causal, the mask is not",),
+    partial(attention.steps, *(np.zeros((1, 3, 2)) for _ in "qkv"), mask=next_alone),
+    stickbreaking.stick_breaking(attend_current=True, remainder="drop"),
+)
+
 # Bases, layouts, spacings.
 
 for name, call in {

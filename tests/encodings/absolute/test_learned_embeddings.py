@@ -298,6 +298,14 @@ def reference_of(module, x, at, kinds):
     return absolute.embed_bert(x.numpy(), at, **own)
 
 
+def test_segment_vectors_start_with_the_given_deviation():
+    """The deviation of n normal numbers is within 5/√(2n) of it."""
+    torch.manual_seed(0)
+    positions = Learned(4, 6, beyond="raise")
+    table = BERTInput(positions, segments=5000, norm=False).segment_table.detach()
+    assert abs(table.std() / 0.02 - 1) < 5 / (2 * table.numel()) ** 0.5
+
+
 @pytest.mark.parametrize("segments", [None, 2])
 @pytest.mark.parametrize("norm", [True, False])
 def test_bert_s_input(segments, norm):

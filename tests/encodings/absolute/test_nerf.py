@@ -189,6 +189,16 @@ def test_nothing_and_one_token():
         assert absolute.embed_nerf(x, at, octaves=3, **PAPER).shape == (tokens, 12)
 
 
+def test_the_input_stands_before_the_code_in_a_batch():
+    """The last axis grows, whatever comes before it."""
+    at = np.random.default_rng(0).uniform(-1, 1, (4, 3, 2))
+    options = PAPER | {"octaves": 3, "append_input": True}
+    code = absolute.nerf_features(at, **options)
+    assert code.shape == (4, 3, 14) and np.array_equal(code[..., :2], at)
+    found = module(14, append_input=True)._code(torch.tensor(at))
+    np.testing.assert_allclose(found, code, rtol=0, atol=1e-14)
+
+
 def test_repr_says_the_conventions():
     assert repr(module()) == (
         "NeRF(12, axes=2, octaves=3, unit='half turns', layout='axes', "

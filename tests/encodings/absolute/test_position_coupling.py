@@ -223,6 +223,7 @@ REFUSED = [
         ValueError,
         r"or \[rows, 1\], got",
     ),
+    (lambda: absolute.coupled_indices([-2, 1]), ValueError, "-1, 0, 1 or 2, got -2"),
     (lambda: draw(max_position=2), ValueError, "max_position must be at least 3"),
     (lambda: draw(max_position=0), ValueError, "max_position must be a positive"),
     (lambda: draw(max_position=4, largest=-1), ValueError, "largest"),

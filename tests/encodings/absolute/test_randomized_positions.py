@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mutants import published_encodings as mutants
 from posedu.numpy import absolute
+from posedu.numpy.absolute.randomized import require_integers
 from posedu.numpy.absolute.sinusoidal import sinusoidal
 from posedu.sympy import absolute as symbolic
 from posedu.torch import CAPE, PoSE, Randomized, RoPE, Sinusoidal, Transformer
@@ -602,3 +603,11 @@ def test_what_is_refused(case):
     call, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_integers_are_those_that_float64_holds():
+    given = np.array([1 - 2**53, -1000, 2**53 - 1])
+    assert np.array_equal(require_integers("n", given), given)
+    for one in (-(2**53), 2**53):
+        with pytest.raises(ValueError, match="n must be below 9007199254740992"):
+            require_integers("n", [one])

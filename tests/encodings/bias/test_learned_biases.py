@@ -14,6 +14,7 @@ from mutants import published_encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import bias as reference
 from posedu.numpy.attention import Hooks, attend, steps
+from posedu.numpy.bias.dape import _visible_together as visible_together
 from posedu.sympy import attention as symbolic_attention
 from posedu.sympy.bias import dape as symbolic_dape
 from posedu.torch import (
@@ -480,10 +481,22 @@ def test_what_needs_causal_attention_says_so(below, edges, needs_causal):
     assert encoding.needs_causal is hooks.needs_causal is needs_causal
 
 
-@pytest.mark.parametrize("edges", ["masked", "code", "published"])
-def test_neighbors_are_those_that_the_mask_allows(edges):
+def test_visible_keys_are_neighbors_in_any_mask():
+    mask = np.random.default_rng(0).random((40, 7)) < 0.5
+    order = visible_together(mask)
+    seen = np.take_along_axis(mask, order, axis=1)
+    assert all(row.tolist() == sorted(row) for row in np.sort(order, axis=1))
+    for row, keys, of_query in zip(seen, order, mask, strict=True):
+        assert np.array_equal(keys[row], np.flatnonzero(of_query))
+        assert np.ptp(np.flatnonzero(row)) == row.sum() - 1 if row.any() else True
+
+
+@pytest.mark.parametrize(
+    "edges, kernel", [("masked", 3), ("code", 3), ("published", 3), ("published", 5)]
+)
+def test_neighbors_are_those_that_the_mask_allows(edges, kernel):
     """In all implementations; NumPy takes any mask, SymPy any visible keys."""
-    encoding = made("none", 3, edges=edges, width=2)
+    encoding = made("none", kernel, edges=edges, width=2)
     q = normal(1, 3, 7, 2).round(decimals=1)
     padding = torch.tensor([HIDDEN])
     found = torch_steps(q, q, q, encoding, key_padding_mask=padding)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import graph, rotary
+from posedu.numpy.graph.adjacency import inverse_degrees
 from posedu.sympy import graph as symbolic
 from posedu.torch import Algebraic, Attention, KVCache, Laplacian, RandomWalk
 from posedu.torch import graph as of_torch
@@ -201,6 +202,22 @@ def test_positions_of_a_tree():
     at = graph.tree_positions([[], [1], [0, 1]], branches=2, depth=2)
     assert at.tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 1]]
     assert graph.tree_positions([], branches=2, depth=2).shape == (0, 4)
+    line = graph.tree_positions([[], [0], [0, 0]], branches=1, depth=2)
+    assert line.tolist() == [[0, 0], [1, 0], [1, 1]]
+
+
+def test_each_text_of_a_batch_has_its_own_positions():
+    x, entries = normal(0, 2, 1, 3, 6), normal(1, 2, 2, 3)
+    at = np.random.default_rng(2).integers(0, 3, (2, 3, 4))
+    options = dict(entries=entries, block=3)
+    found = graph.algebraic(x, at, **options)
+    alone = [graph.algebraic(x[n], at[n], **options) for n in range(2)]
+    np.testing.assert_array_equal(found, alone)
+
+
+def test_a_node_without_an_edge_has_the_inverse_degree_0():
+    adjacency = np.array([[0.0, 4, 0], [4, 0, 0], [0, 0, 0]])
+    assert inverse_degrees(adjacency, 0.5).tolist() == [0.5, 0.5, 0.0]
 
 
 # Published mistakes
@@ -501,6 +518,11 @@ x = np.ones((2, 4))
             ValueError,
             r"adjacency must be \[..., nodes, nodes\]",
             lambda: of_torch.return_probabilities(torch.ones(2), 2),
+        ),
+        (
+            ValueError,
+            r"positions must be \[..., tokens, steps · 2\]",
+            lambda: graph.path_rotations(range(4), rotary.skew(np.ones((2, 1, 1)))),
         ),
         (
             ValueError,

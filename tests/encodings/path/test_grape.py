@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 import torch
 
+from posedu.numpy import path as reference
 from posedu.sympy.path import lifted_score, unipotent
 from posedu.torch import GRAPEA, GRAPEAP, GRAPEM, ALiBi, Attention, RoPE, attend
 from support.path import DOUBLE, normal, rotation_weights, texts_alone
@@ -50,6 +51,11 @@ def a_of(gates="both", unit_vectors=True):
 def ap_of(normalized="key", layout="half", probe_d=4):
     options = {"normalized": normalized, "layout": layout, "probe_d": probe_d}
     return moved(GRAPEAP(WIDTH, HEADS, slopes="authors", **options))
+
+
+def probes(*shape):
+    options = {"slopes": "authors", "layout": "half", "normalized": "key"}
+    return options | {"probe_weight": np.ones((HEADS, *shape))}
 
 
 def drawn(tokens=TOKENS, seed=1):
@@ -406,6 +412,7 @@ def test_in_bfloat16_only_inputs_and_outputs_are_rounded(name):
         (lambda: a_of(unit_vectors="yes"), "unit_vectors"),
         (lambda: ap_of(normalized="neither"), "normalized"),
         (lambda: ap_of(probe_d=3), "probe_d"),
+        (lambda: reference.grape_ap(**probes(3, 4)), "with probe_d even"),
         (lambda: GRAPEA(2, 4, slopes="x", gates="key", unit_vectors=True), "slopes"),
     ],
 )

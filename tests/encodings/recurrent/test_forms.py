@@ -49,6 +49,15 @@ def test_the_reference_is_the_loop(delta, by_feature):
     q, k, v, *numbers = arrays
     weights = reference.state_weights(q, k, *numbers, delta=delta)
     np.testing.assert_allclose(weights @ v, found, rtol=0, atol=1e-12)
+    last_rows = reference.state_weights(q[:, -4:], k, *numbers, delta=delta)
+    np.testing.assert_allclose(last_rows, weights[:, -4:], rtol=0, atol=1e-15)
+
+
+def test_the_reference_wants_a_value_for_each_key(unchecked):
+    writes = drawn(1, 9, delta=False, by_feature=False)
+    q, k, v, *numbers = (t[0].numpy() for t in writes[:5])
+    with pytest.raises(ValueError, match="q and k must be"):
+        reference.read_states(q, k, v[:, 1:], *numbers, delta=False)
 
 
 @kinds

@@ -1,9 +1,12 @@
 """Mamba-3: its loop, the complex state, what it becomes, mistakes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
+from posedu.numpy import attend as of_numpy
 from posedu.numpy import recurrent as reference
 from posedu.torch import Attention, Mamba2, Mamba3, RoPE, attend
 from support.path import normal
@@ -56,6 +59,10 @@ def walked(made, x, *, late_gate=False, one_part=False, sign=1):
         read = read + (q_r[..., None] * still).sum(1) + encoding.skip[:, None] * v
         out.append(made.o(read.flatten()))
     return torch.stack(out)
+
+
+def numbers_of(encoding):
+    return {n: p.detach().numpy() for n, p in encoding.named_parameters()}
 
 
 def _outer(strength, k, v):
@@ -137,7 +144,30 @@ def test_rates_are_positive_and_at_least_the_slowest():
     )
 
 
+def test_three_rotated_pairs_leave_the_last_features_as_they_are():
+    """In NumPy as in PyTorch; with one pair or two, 2 n and 2ⁿ are the same."""
+    torch.manual_seed(0)
+    encoding = Mamba3(24, 3, 8, rate="rational", rotary_dim=6).double()
+    for p in encoding.parameters():
+        torch.nn.init.normal_(p, std=0.5)
+    q, k, v = normal(3, 1, 3, 7, 8)
+    x = normal(1, 7, 24, seed=1)
+    found = attend(q, k, v, encoding, x=x).detach()[0]
+    hooks = reference.mamba_3(**numbers_of(encoding), rate="rational")
+    expected = of_numpy(*(t[0].numpy() for t in (q, k, v)), hooks, x=x[0].numpy())
+    np.testing.assert_allclose(found, expected, **CLOSE)
+
+
+def biases(q_bias, k_bias):
+    own = numbers_of(Mamba3(8, 2, 4, rate="rational"))
+    return own | {"q_bias": np.zeros(q_bias), "k_bias": np.zeros(k_bias)}
+
+
 BAD = [
+    *(
+        (partial(reference.mamba_3, rate="rational", **biases(*shapes)), "k_bias must")
+        for shapes in (((2, 4), (2, 3)), ((2, 4, 1), (2, 4, 1)), ((3, 4), (3, 4)))
+    ),
     (lambda: Mamba3(8, 2, 4, rate="linear"), "rate must be"),
     (lambda: Mamba3(8, 2, 4, rate="softplus", rotary_dim=6), "at most d = 4, got 6"),
     (lambda: Mamba3(8, 2, 4, rate="softplus", rotary_dim=3), "rotary_dim"),

@@ -481,6 +481,10 @@ def test_the_reference_perturbs_each_axis_within_its_patch():
         move = (perturbed_by_numpy(centers, **options) - centers) / side
         assert np.abs(move).max() <= 0.5 + 1e-12
         assert (move != 0).all() == (intensity > 0)
+    options = dict(intensity=1.0, rule="code")
+    for one in 0.2, (0.2,):
+        both = perturbed_by_numpy(centers, patch=(0.2, 0.2), **options)
+        assert np.array_equal(perturbed_by_numpy(centers, patch=one, **options), both)
     with pytest.raises(ValueError, match="patch must be one number or one for each"):
         perturbed_by_numpy(centers, patch=(1.0,) * 3, intensity=1.0, rule="code")
 

@@ -98,6 +98,19 @@ def test_the_paper_s_ramp_is_not_what_runs(name):
     assert ratios.max() > 1.5
 
 
+def test_the_ramp_ends_at_the_last_index_of_features():
+    """Where L is huge no pair makes less than ``slow`` turns: the end is d − 1."""
+    omega = frequencies(8, base=100.0)
+    found = yarn(omega, factor=4.0, trained=1e9, ramp="index")
+    gamma = 1 - np.clip((np.arange(4) - 7) / 0.001, 0, 1)
+    np.testing.assert_allclose(found, (1 - gamma) * omega / 4 + gamma * omega)
+    step = math.log(omega[0] / omega[1])
+    first = math.floor(math.log(1e4 / (2 * math.pi * 32)) / step)
+    found = yarn(omega, factor=4.0, trained=1e4, slow=1e-9, ramp="index")
+    gamma = 1 - np.clip((np.arange(4) - first) / (7 - first), 0, 1)
+    np.testing.assert_allclose(found, (1 - gamma) * omega / 4 + gamma * omega)
+
+
 def test_the_two_ramps_at_the_published_size():
     """d = 128, L = 4096, s = 16: a factor of up to three around pair 38."""
     sizes = dict(factor=16.0, trained=4096)

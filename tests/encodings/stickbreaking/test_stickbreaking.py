@@ -74,6 +74,15 @@ def test_a_row_and_its_remainder_make_one_stick(row, current):
     assert (np.abs(weights.sum(-1) + np.exp(log_rest) - 1) <= bound).all()
 
 
+def test_each_head_breaks_its_own_stick():
+    logits = np.random.default_rng(0).normal(size=(3, 4, 4))
+    weights, rest = reference.break_stick(logits, attend_current=True)
+    for h, of_head in enumerate(logits):
+        alone = reference.break_stick(of_head, attend_current=True)
+        assert np.array_equal(weights[h], alone[0])
+        assert np.array_equal(rest[h], alone[1])
+
+
 def test_the_first_token_gets_nothing_unless_it_sees_itself():
     weights, log_rest = reference.break_stick_log(np.ones((3, 3)), attend_current=False)
     assert not weights[0].any() and log_rest[0] == 0
@@ -506,6 +515,9 @@ BAD = [
      ValueError, r"\[..., queries, keys\], got shape \[3\]"),
     (lambda: reference.break_stick(np.full((2, 2), np.inf), attend_current=True),
      ValueError, "finite, got inf; hide keys with mask"),
+    (lambda: reference.break_stick(
+        np.array([[0.0, np.inf], [np.nan, 0.0]]), attend_current=True),
+     ValueError, "finite, got inf; hide"),
     (lambda: reference.break_stick(np.zeros((2, 2), int), attend_current=True),
      TypeError, "floats, got dtype int64"),
     (lambda: reference.break_stick(

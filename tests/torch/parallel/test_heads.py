@@ -183,7 +183,7 @@ def whole_and_cut(model, call, size):
 
 
 def few_keys():
-    return Attention(
+    made = Attention(
         *(24, 4),
         kv_heads=2,
         d=6,
@@ -191,6 +191,9 @@ def few_keys():
         qk_norm="projection",
         encoding=RoPE(6, layout="half"),
     )
+    for norm in (made.q_norm, made.k_norm):
+        torch.nn.init.normal_(norm.weight)
+    return made
 
 
 LAYERS = {
