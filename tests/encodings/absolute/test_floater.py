@@ -400,7 +400,7 @@ def test_the_farthest_position_is_reached():
         (lambda: encoding(delta=9.0).table([500]), "the solution must stay below"),
         (
             lambda: encoding(start=torch.full((3, 8), 1e19)).table([0]),
-            r"must stay below 6\.52e\+18",  # √(largest / 8): norms of 8 numbers are finite
+            r"must stay below 6\.52e\+18",  # √(largest / 8)
         ),
         (lambda: encoding().table([0], dtype=torch.int8), "dtype must hold floats"),
         (lambda: Attention(8, 1, encoding=encoding()), "was made for heads = 2"),

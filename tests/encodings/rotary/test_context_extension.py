@@ -99,7 +99,7 @@ def test_the_paper_s_ramp_is_not_what_runs(name):
 
 
 def test_the_ramp_ends_at_the_last_index_of_features():
-    """Where L is huge no pair makes less than ``slow`` turns: the end is d − 1."""
+    """The last index is d − 1, which few turns or many trained tokens reach."""
     omega = frequencies(8, base=100.0)
     found = yarn(omega, factor=4.0, trained=1e9, ramp="index")
     gamma = 1 - np.clip((np.arange(4) - 7) / 0.001, 0, 1)
