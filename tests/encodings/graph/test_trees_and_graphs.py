@@ -215,6 +215,13 @@ def test_each_text_of_a_batch_has_its_own_positions():
     np.testing.assert_array_equal(found, alone)
 
 
+def test_walks_on_each_graph_of_a_batch_are_its_own():
+    a = np.random.default_rng(0).integers(0, 3, (4, 5, 5)).astype(float)
+    a = torch.tensor(a + a.swapaxes(1, 2))
+    alone = torch.stack([of_torch.return_probabilities(one, 3) for one in a])
+    assert torch.equal(of_torch.return_probabilities(a, 3), alone)
+
+
 def test_a_node_without_an_edge_has_the_inverse_degree_0():
     adjacency = np.array([[0.0, 4, 0], [4, 0, 0], [0, 0, 0]])
     assert inverse_degrees(adjacency, 0.5).tolist() == [0.5, 0.5, 0.0]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from posedu.numpy import recurrent as reference
-from posedu.torch import Attention, GatedConvolution, attend
+from posedu.torch import Attention, GatedConvolution, StateCache, attend
 from posedu.torch._sequences import short_convolution
 from support.path import DOUBLE, normal
 
@@ -46,6 +46,26 @@ def test_taps_of_one_are_sums_over_a_window():
     products = q @ k.mT
     near = torch.ones(9, 9, dtype=DOUBLE).tril().triu(-3)
     torch.testing.assert_close(found, (products * near) @ v, **CLOSE)
+
+
+def test_padding_before_a_piece_with_a_state_is_skipped():
+    """Pieces of 5 and 4 tokens, of which a text of 7 is in columns 2 to 8."""
+    q, k, v = normal(3, 1, 2, 9, 4)
+    encoding = GatedConvolution(2, width=4).double()
+    padding = torch.tensor([[True, True] + 7 * [False]])
+    cache = StateCache()
+    with torch.no_grad():
+        alone = attend(q[:, :, 2:], k[:, :, 2:], v[:, :, 2:], encoding)
+        parts = [
+            attend(
+                *(t[:, :, piece] for t in (q, k, v)),
+                encoding,
+                cache=cache,
+                key_padding_mask=padding[:, : piece.stop],
+            )
+            for piece in (slice(0, 5), slice(5, 9))
+        ]
+    torch.testing.assert_close(torch.cat(parts, 2)[:, :, 2:], alone, **CLOSE)
 
 
 @pytest.mark.parametrize("taps", (np.zeros(3), np.zeros((2, 0)), np.zeros((2, 3, 1))))

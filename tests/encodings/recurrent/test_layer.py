@@ -177,6 +177,13 @@ def test_gradients_reach_every_parameter(name):
     assert all(p.grad.abs().max() > 0 for p in made.parameters())
 
 
+def test_taps_start_uniform_as_those_of_a_convolution():
+    """Within ±1/√width, and at most 1 % of the range from its ends."""
+    torch.manual_seed(0)
+    taps = RecurrentLayer(64, 4, encoding=GatedDeltaNet(64, 4), convolution=4).taps
+    assert 0.495 < taps.max() <= 0.5 and -0.5 <= taps.min() < -0.495
+
+
 def test_a_model_of_layers_with_other_widths_and_attention():
     torch.manual_seed(0)
     mixers = [layer("Gated DeltaNet"), layer("Mamba-2"), None, layer("KDA")]

@@ -133,6 +133,10 @@ def test_constant_angles_without_decay_are_rope():
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
+def test_products_are_not_scaled():
+    assert Mamba3(8, 2, 4, rate="rational").scale(4) == 1
+
+
 def test_rates_are_positive_and_at_least_the_slowest():
     z = np.array([[-1e6, -3.0, 0.0, 3.0, 50.0]])
     for rate, at_zero in (("softplus", np.log(2)), ("rational", 1.0)):

@@ -332,6 +332,11 @@ def test_the_temperature_of_inkling_2():
         np.testing.assert_allclose(tau, wanted, rtol=1e-15)
 
 
+def test_repr_has_the_arguments():
+    made = Inkling(2, 8, divisor="width", table_length=7)
+    assert "divisor='width', table_length=7, " in repr(made)
+
+
 def test_divisors_differ_by_the_root():
     assert Inkling(2, 8, divisor="width").scale(16) == 1 / 16
     assert Inkling(2, 8, divisor="root").scale(16) == 1 / 4

@@ -150,6 +150,9 @@ def test_translations_of_float16_have_a_reach():
     for dtype in (torch.float32, torch.bfloat16):
         far = 1e4 * at
         assert attend(*[x.to(dtype)] * 3, encoding, positions=far).isfinite().all()
+    edge = torch.zeros(12, 8)
+    edge[:, 0] = encoding.reach(torch.float16)
+    assert attend(x, x, x, encoding, positions=edge).isfinite().all()
     with pytest.raises(ValueError, match=r"translations must be at most 255.*float16"):
         attend(x, x, x, encoding, positions=1.01 * at)
 

@@ -183,6 +183,27 @@ def test_mixtures_of_layers(order, form):
         torch.testing.assert_close(whole, expected, rtol=0, atol=1e-12)
 
 
+def test_a_chunk_may_be_shorter_than_a_convolution():
+    """Each of four ranks has two tokens, which four taps read with two before."""
+    torch.manual_seed(0)
+    model = RecurrentLayer(16, 2, encoding=GLA(16, 2, 8), convolution=4).double()
+    x = torch.randn(1, 8, 16, dtype=torch.float64)
+    for whole in on_ranks(lambda cut: cut.whole(model(cut.own(x, 1)), 1), 4):
+        torch.testing.assert_close(whole, model(x), rtol=0, atol=1e-12)
+
+
+def test_bytes_of_a_sum_for_one_rank_and_of_a_message():
+    def run(ranks):
+        ranks.reduce([torch.ones(5, 3) for _ in range(3)])
+        of_reduce = ranks.sent
+        ranks.send({"a": torch.ones(5), "b": torch.ones(2).half()}, 0)
+        if ranks.rank == 0:
+            [ranks.receive(rank, torch.device("cpu")) for rank in range(3)]
+        return of_reduce, ranks.sent - of_reduce
+
+    assert simulated(3, run) == 3 * [(2 * 15 * 4, 5 * 4 + 2 * 2)]
+
+
 @each_cut
 def test_grouped_queries(order, form):
     model = layer(ALiBi(2, slopes="authors"), kv_heads=1)

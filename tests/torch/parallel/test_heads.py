@@ -12,6 +12,7 @@ from posedu.catalog import CATALOG
 from posedu.crosscheck.many_devices import BOUND, Trial
 from posedu.torch import (
     Attention,
+    Encoding,
     KVCache,
     LanguageModel,
     Learned,
@@ -22,7 +23,7 @@ from posedu.torch import (
 from posedu.torch.bias import ALiBi, Sandwich
 from posedu.torch.heads import HeadRange
 from posedu.torch.parallel import simulated, tensor_parallel
-from posedu.torch.parallel.heads import ShardedHeads
+from posedu.torch.parallel.heads import HeadParallel, ShardedHeads
 from posedu.torch.parallel.ranks import Threads
 from posedu.torch.path import PaTH, Retention
 from posedu.torch.recurrent import GatedDeltaNet, LightningAttention, RecurrentLayer
@@ -138,6 +139,11 @@ def test_ranges_of_heads_add_up(norm, groups, per_group, data):
     torch.testing.assert_close(together, layer(x), rtol=0, atol=1e-12)
 
 
+def test_the_style_of_heads_is_for_attention():
+    with pytest.raises(TypeError, match="for Attention layers, got Linear"):
+        HeadParallel()._apply(torch.nn.Linear(2, 2), None)
+
+
 def test_groups_in_part_are_refused():
     layer = Attention(24, 6, kv_heads=2)
     with pytest.raises(
@@ -180,6 +186,25 @@ def whole_and_cut(model, call, size):
         )
 
     return max(simulated(size, run))
+
+
+class WithBuffers(Encoding):
+    """A buffer with a row for each head, and one for all heads."""
+
+    head_rows = ("slopes",)
+
+    def __init__(self):
+        super().__init__()
+        self.heads = 4
+        self.register_buffer("slopes", torch.arange(4.0))
+        self.register_buffer("shared", torch.arange(4.0))
+        self.register_buffer("absent", None)
+
+
+def test_buffers_of_heads_are_cut_and_others_shared():
+    own = WithBuffers().of_heads(HeadRange(1, 3, 4))
+    assert own.slopes.tolist() == [1, 2] and own.shared.tolist() == [0, 1, 2, 3]
+    assert own.absent is None
 
 
 def few_keys():

@@ -9,6 +9,7 @@ from posedu.numpy import rotary as reference
 from posedu.torch import RoPE, rotate_pairs
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary import rotation
 from support import bounds, compiling
 
 LAYOUTS = ("interleaved", "half")
@@ -173,6 +174,16 @@ def test_compiled(layout, dtype, dynamic):
         assert_turned(x.grad, weight, -np.array(positions), layout, 12)
 
 
+@pytest.mark.parametrize("pairs", (1, 3, 4))
+def test_the_formula_that_is_compiled_is_the_same_rotation(pairs, monkeypatch):
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    cos, sin = RoPE(2 * pairs, layout="half").table(range(5), dtype=torch.float64)
+    expected = rotate_pairs(x, cos, sin, layout="half")
+    monkeypatch.setattr(rotation, "is_compiling", lambda: True)
+    found = rotate_pairs(x, cos, sin, layout="half")
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-15)
+
+
 def spoil(**changes):
     """Arguments of ``rotate_pairs`` that fit, but for ``changes``."""
     x = torch.randn(2, 5, 8)
@@ -205,6 +216,7 @@ def empty(x, cos):
             ValueError,
             r"no gradient.*torch.no_grad\(\)",
         ),
+        (dict(sin=lambda x, cos: cos.to("meta")), ValueError, "on cpu and meta, x on"),
         (dict(layout=lambda x, cos: "halves"), ValueError, "'halves'"),
         (dict(x=lambda x, cos: x.long()), TypeError, "x must hold floats"),
         (dict(x=lambda x, cos: x.double()), TypeError, "no coarser.*got torch.float32"),
