@@ -105,8 +105,8 @@ def test_the_ramp_ends_at_the_last_index_of_features():
     gamma = 1 - np.clip((np.arange(4) - 7) / 0.001, 0, 1)
     np.testing.assert_allclose(found, (1 - gamma) * omega / 4 + gamma * omega)
     step = math.log(omega[0] / omega[1])
-    first = math.floor(math.log(1e4 / (2 * math.pi * 32)) / step)
-    found = yarn(omega, factor=4.0, trained=1e4, slow=1e-9, ramp="index")
+    first = math.floor(math.log(1e3 / (2 * math.pi * 32)) / step)
+    found = yarn(omega, factor=4.0, trained=1e3, slow=1e-9, ramp="index")
     gamma = 1 - np.clip((np.arange(4) - first) / (7 - first), 0, 1)
     np.testing.assert_allclose(found, (1 - gamma) * omega / 4 + gamma * omega)
 
