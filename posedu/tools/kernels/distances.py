@@ -26,6 +26,7 @@ _SEARCHED = 1024  # distances in which edges of buckets are searched
 _POWERS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768, 65536)
 _MOST_EDGES = 64  # of one encoding; Self-Extend has one at every third distance
 _READ_EARLIER_QUERIES = ("selective-attention",)  # in the bias of a later query
+_OF_WHAT_LIES_BETWEEN = ("path", "recurrent")  # families
 _BALANCED_FROM = 20.0  # Weights e^−20 apart hide errors of a bias.
 
 
@@ -137,8 +138,11 @@ def edges(case: attention_hooks.Case, largest: int) -> set[int]:
 
     They are the first distance of every bucket or stretch of equal logits and the
     distance before it, up to 1024 or ``largest``; a part of them if there are very
-    many. ``case`` has the encoding, its options and parameters.
+    many. ``case`` has the encoding, its options and parameters. The logits of a product
+    along the path, and of a recurrence, depend on what lies between: they have none.
     """
+    if case.encoding.family in _OF_WHAT_LIES_BETWEEN:
+        return set()
     hooks = case.encoding.implementation("numpy")(**case.keywords, **case.parameters)
     found: set[int] = set()
     for sign in (1, -1):

@@ -105,8 +105,8 @@ def test_the_canary_fails_where_it_should(tmp_path):
 
 
 def test_an_unsolved_notebook_fails_in_strict_mode(tmp_path):
-    path = tmp_path / "rope.ipynb"
-    shutil.copy(notebooks.EXERCISES / "rope.ipynb", path)
+    path = tmp_path / "fields.ipynb"
+    shutil.copy(notebooks.EXERCISES / "fields.ipynb", path)
     assert "failed" not in run_nbval(path, POSEDU_STRICT="0")
     assert "failed" in run_nbval(path, POSEDU_STRICT="1")
 

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import lxml.html
@@ -65,12 +66,18 @@ def release(tab, requests):
 
 
 @pytest.fixture(scope="module")
-def ranks(searcher):
+def answers(searcher):
+    """The pages that each query of the table leads to."""
+    return {query["text"]: answer(searcher, query["text"]) for query in QUERIES}
+
+
+@pytest.fixture(scope="module")
+def ranks(answers):
     """Places of the table's pages among the answers; None if a page is not listed."""
     found = {}
     for query in QUERIES:
-        pages = answer(searcher, query["text"])
         right = {query["page"], *query.get("also", ())}
+        pages = answers[query["text"]]
         places = [place for place, page in enumerate(pages) if page in right]
         found[query["text"]] = min(places, default=None)
     return found
@@ -102,9 +109,8 @@ class TestTable:
         kinds = Counter(q["kind"] for q in QUERIES if q["text"] in missed)
         assert len(missed) <= (1 - share) * len(ranks), (kinds, missed)
 
-    def test_no_answer_is_empty(self, searcher):
-        empty = [q["text"] for q in QUERIES if not answer(searcher, q["text"])]
-        assert empty == []
+    def test_no_answer_is_empty(self, answers):
+        assert [query for query, pages in answers.items() if not pages] == []
 
 
 class TestDialog:
@@ -116,7 +122,7 @@ class TestDialog:
     def tab(self, address, browser):
         context = browser.new_context()
         tab = context.new_page()
-        tab.goto(f"{address}book/gated/fox.html")
+        tab.goto(f"{address}book/practice/extend-rope.html")
         yield tab
         context.close()
 
@@ -175,25 +181,27 @@ class TestDialog:
         assert status.inner_text().startswith("Nothing found for “qqqqzzzzxy”.")
         assert status.get_attribute("role") == "status"
 
-    @pytest.mark.parametrize("theme", ["light", "dark"])
-    @pytest.mark.parametrize("width", [1280, 390, 320])
-    def test_it_is_accessible_and_fits(self, width, theme, tab):
-        tab.set_viewport_size({"width": width, "height": 800})
-        tab.emulate_media(color_scheme=theme)
+    def test_it_is_accessible_and_fits(self, tab):
+        def check(part):
+            for width, theme in product((1280, 390, 320), ("light", "dark")):
+                tab.set_viewport_size({"width": width, "height": 800})
+                tab.emulate_media(color_scheme=theme)
+                overflow = "() => document.documentElement.scrollWidth - innerWidth"
+                assert tab.evaluate(overflow) <= 0, width
+                assert tab.evaluate(AXE, part) == [], (width, theme)
+
         tab.keyboard.press("Control+k")
         tab.keyboard.type("relative_attention_num_buckets")
         tab.locator(OPTIONS).first.wait_for()
         tab.keyboard.press("ArrowDown")
-        overflow = "() => document.documentElement.scrollWidth - innerWidth"
-        assert tab.evaluate(overflow) <= 0
         tab.add_script_tag(path=AXE_SCRIPT)
-        assert tab.evaluate(AXE, ".search-button__wrapper") == []
-        answers = tab.url.replace("book/gated/fox.html", "search.html?q=yarn")
-        tab.goto(answers)
+        check(".search-button__wrapper")
+        tab.goto(
+            tab.url.replace("book/practice/extend-rope.html", "search.html?q=yarn")
+        )
         tab.locator(OPTIONS).first.wait_for()
-        assert tab.evaluate(overflow) <= 0
         tab.add_script_tag(path=AXE_SCRIPT)
-        assert tab.evaluate(AXE, "html") == []
+        check("html")
 
     @pytest.fixture
     def held(self, tab):
@@ -209,7 +217,7 @@ class TestDialog:
     def test_it_says_that_texts_are_loading_and_then_answers_again(
         self, tab, held, status
     ):
-        page = tab.url.replace("book/gated/fox.html", "search.html?q=parity")
+        page = tab.url.replace("book/practice/extend-rope.html", "search.html?q=parity")
         tab.goto(page, wait_until="domcontentloaded")
         tab.locator(OPTIONS).first.wait_for()
         assert "titles. The texts of the pages are still loading" in status.inner_text()
@@ -278,10 +286,15 @@ class TestDialog:
                 field.dispatchEvent(new Event("input"));
                 return performance.now() - start;
               };
-              return queries.map(query =>  // the least of three: others use the machine
-                Math.min(taken(query), taken(query), taken(query)));
+              return queries.map(query => {  // three tries: others use the machine
+                let least = taken(query);
+                for (let n = 1; n < 3 && least > 100; n++) {
+                  least = Math.min(least, taken(query));
+                }
+                return least;
+              });
             }""",
-            [query["text"] for query in QUERIES],
+            [query["text"] for query in QUERIES[::3]],
         )
         session.send("Emulation.setCPUThrottlingRate", {"rate": 1})
         assert sorted(times)[int(0.95 * len(times))] <= 100

@@ -55,7 +55,7 @@ def package(address):
     """
     apart = (*map(_file, sheets().values()), PROJECTS, *LEFT_OUT)
     files = {
-        n: _shipped(p)
+        n: shipped(p)
         for n, p in _files()
         if not n.startswith(apart) and _of_explorable(n) in ("", "__init__", "frame")
     }
@@ -77,7 +77,7 @@ def sheet(name):
     ``name`` is the last part of the page's name.
     """
     file = _file(sheets()[name])
-    return packed({file: _shipped(PACKAGE.parent / file)})
+    return packed({file: shipped(PACKAGE.parent / file)})
 
 
 def explorables_in(code):
@@ -87,7 +87,7 @@ def explorables_in(code):
     """
     names = {*re.findall(r"\b\w+_explorable\b", code)} & {*explorables.__all__}
     called = {*map(explorables.module_of, names)}
-    files = {n: _shipped(p) for n, p in _files() if _of_explorable(n) in called}
+    files = {n: shipped(p) for n, p in _files() if _of_explorable(n) in called}
     return packed(files) if files else ""
 
 
@@ -109,24 +109,36 @@ def project(name):
     for file, path in _files():
         is_shared = file.startswith(PROJECTS) and path.stem not in apart
         if is_shared and not file.startswith(SOLUTIONS):
-            files[file] = _shipped(path)
+            files[file] = shipped(path)
     return packed(files)
 
 
+@functools.cache
 def _files():
-    for path in sorted(PACKAGE.rglob("*.*")):
-        if path.is_file() and path.suffix != ".pyc":
-            yield path.relative_to(PACKAGE.parent).as_posix(), path
+    """Return the package's files: pairs of a name in the package and a path."""
+    return [
+        (path.relative_to(PACKAGE.parent).as_posix(), path)
+        for path in sorted(PACKAGE.rglob("*.*"))
+        if path.is_file() and path.suffix != ".pyc"
+    ]
 
 
 def _file(module):
     return module.replace(".", "/") + ".py"
 
 
-def _shipped(path):
+@functools.cache
+def shipped(path):
+    """Return a file's content, with what its users do not need left out of its code.
+
+    A module that makes operators of PyTorch keeps its annotations: the operators have
+    the types of their functions.
+    """
     if path.suffix != ".py":
         return path.read_bytes()
-    return without_annotations(shortened(path.read_text("utf-8")))
+    source = path.read_text("utf-8")
+    tree = _without_docstrings(ast.parse(source))
+    return ast.unparse(tree if "custom_op" in source else _without_annotations(tree))
 
 
 def _content(file):
@@ -153,25 +165,24 @@ def packed(files):
 
 def shortened(source):
     """Return Python source without comments and docstrings."""
-    tree = ast.parse(source)
+    return ast.unparse(_without_docstrings(ast.parse(source)))
+
+
+def _without_docstrings(tree):
     for node in ast.walk(tree):
         has_docstring = isinstance(
             node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         )
         if has_docstring and ast.get_docstring(node) is not None:
             node.body[0].value.value = ""
-    return ast.unparse(tree)
+    return tree
 
 
-def without_annotations(source):
-    """Return Python source without the annotations of functions that nothing reads.
+def _without_annotations(tree):
+    """Remove the annotations of functions that nothing reads.
 
-    Those of functions and classes with the decorator ``check_types`` stay, and those of
-    a module that makes operators of PyTorch, which have the types of their functions.
+    Those of functions and classes with the decorator ``check_types`` stay.
     """
-    if "custom_op" in source:
-        return source
-    tree = ast.parse(source)
     nodes = [*ast.walk(tree)]
     kept = {
         inner
@@ -185,4 +196,4 @@ def without_annotations(source):
             for argument in ast.walk(node.args):
                 if isinstance(argument, ast.arg):
                     argument.annotation = None
-    return ast.unparse(tree)
+    return tree

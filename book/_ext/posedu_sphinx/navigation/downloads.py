@@ -82,14 +82,15 @@ def write_notebooks(app, exception):
     if exception is not None or app.builder.format != "html":
         return
     sources = Path(app.outdir, "_sources")
-    for path in (sources / "notebooks").rglob("*.ipynb"):
+    notebooks = [*(sources / "notebooks").rglob("*.ipynb")]
+    for path in notebooks:
         notebook = nbformat.read(path, as_version=4)
         page = path.relative_to(sources).with_suffix("").as_posix()
         _write(self_contained(notebook, page, package=""), path)
     for name, path in pages(Path(app.srcdir)):
         if is_of_a_chapter(name):
             _write(of_page(path, read(path).cells), sources / f"{name}.ipynb")
-    if not address():
+    if notebooks and not address():
         (sources / carried.NAME).write_text(carried.package(""), encoding="utf-8")
 
 

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import psutil
-from jupyter_client import AsyncKernelManager
+from jupyter_client import AsyncKernelManager, KernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 
@@ -54,13 +54,16 @@ def shared_imports(codes: Iterable[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def kernel_managers(modules: Iterable[str]) -> Iterator[type[AsyncKernelManager]]:
+def kernel_managers(
+    modules: Iterable[str], base: type[KernelManager] = AsyncKernelManager
+) -> Iterator[type[KernelManager]]:
     """Yield a class of kernel managers whose kernels have ``modules`` imported.
 
-    All kernels are forked from one process, which ends with the context.
+    All kernels are forked from one process, which ends with the context. ``base`` is
+    the class of managers that it extends.
     """
     if sys.platform != "linux":
-        yield AsyncKernelManager
+        yield base
         return
     command = [sys.executable, "-m", __name__, *modules]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -94,7 +97,7 @@ def kernel_managers(modules: Iterable[str]) -> Iterator[type[AsyncKernelManager]
                 self.cwd = cwd
                 return self.connection_info
 
-        class Manager(AsyncKernelManager):
+        class Manager(base):
             """Kernel manager that starts kernels by a fork."""
 
             def __init__(self, **options):
