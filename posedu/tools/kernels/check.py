@@ -722,6 +722,8 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
         r for r, run in zip(runs, failing, strict=True) if run.cases[0] is found.case
     )
     faults, message = found.names, f"wrong: {found.description}"
+    if unasked := [n for n in faults if n in {*found.case.options} - {*options}]:
+        message += f"; if that is meant, test with the option {' and '.join(unasked)}"
     if has_angles and found.angles not in allowed:
         faults = (*faults, "precision")
         message += f"; also, its angles are {found.angles}"

@@ -264,6 +264,14 @@ def test_an_ordinary_bias_is_right_in_every_dtype(kernel, name, options):
     assert verdict.coverage.endswith("to 100,000 seen") and not verdict.untried
 
 
+@pytest.mark.parametrize("given", [{}, {"slopes": "authors"}])
+def test_a_fault_that_is_an_option_not_given_says_so(given):
+    verdict = check_kernel(alibi, "alibi", dtypes=["float64"], **given)
+    assert verdict.faults == ("slopes",)
+    hint = "if that is meant, test with the option slopes"
+    assert (hint in verdict.message) is not bool(given)
+
+
 @pytest.mark.parametrize("name", ["fox", "inkling", "cope"])
 def test_a_decoding_step_has_the_input_of_all_tokens(name):
     variant = CATALOG[name].variants[TRIED[name][0]]
