@@ -927,7 +927,7 @@ For softplus take the larger of $z$ and 0 out of the logarithm.
     level="hard",
     explanation=r"""
 Together they take about $6.8 \cdot 10^{-4}$ of the stick: each takes $\sigma(-17) \approx 4.1 \cdot 10^{-8}$, and there are 16,384.
-One such weight is below the distance from 1 to the next float32, so `log(1 + exp(z))` gives 0 and the cost of all of them is lost; `log1p` keeps it.
+One such weight is below half the distance from 1 to the next float32, so `log(1 + exp(z))` gives 0 and the cost of all of them is lost; `log1p` keeps it.
 For large logits `exp(z)` overflows, and for $z = 100$ the weights become 0: take $\max(z, 0)$ out of the logarithm first.
 {ref}`The chapter has the formula that is written without care <err-stick-log>`, and {prf:ref}`the theorem on the rounding of a row <thm-stick-row>` bounds what is left.
 """,
