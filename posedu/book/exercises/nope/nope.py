@@ -1106,7 +1106,7 @@ A causal average is a cumulative sum over the number of tokens so far.
     tolerance=0.0,
     level="hard",
     explanation=r"""
-One layer computes the shares of the letters, so it distinguishes neither `abc` from `bac` nor `aab` from `aba`, by {prf:ref}`the theorem on one causal layer <thm-one-causal-layer>`, nor `abc` from `abcabc`, by {prf:ref}`the theorem on shares <thm-nope-shares>`.
+One layer computes the shares of the letters, so it distinguishes neither `aab` from `aba`, nor `abc` from `bac`, by {prf:ref}`the theorem on one causal layer <thm-one-causal-layer>`, nor `abc` from `abcabc`, by {prf:ref}`the theorem on shares <thm-nope-shares>`.
 Two layers give earlier places larger weights, so they distinguish all three of these pairs.
 `aa` and `aaa` stay the same after any number of layers, by {prf:ref}`the theorem on equal tokens <thm-nope-constant>`.
 Texts that differ at their end only become alike with depth: with 200 letters the last one has the weight $200^{-n}$ after $n$ layers.
