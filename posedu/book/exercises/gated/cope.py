@@ -895,7 +895,8 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
         ),
         Misconception(
             "All gates open",
-            "Your positions are distances. With gates CoPE can count some tokens only.",
+            "Your positions are distances plus one. With gates CoPE can count some "
+            "tokens only.",
             _with_logits(gates=torch.ones_like),
         ),
         Misconception(

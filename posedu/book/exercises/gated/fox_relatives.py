@@ -85,7 +85,8 @@ What are the exponentials of the logits?
         ),
         Misconception(
             "Selections divide",
-            "Each selection halves the exponential: m of them give 2^(−m), not 1/m.",
+            "Each selection halves the exponential: m of them give 2^(−m), not "
+            "1/(m + 1).",
             lambda n, m: 1 / (n * (m + 1) + 1),
         ),
         Misconception(

@@ -223,7 +223,7 @@ The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
         ),
         Misconception(
             "Temperature proportional to the logarithm of the length",
-            "Your answer would be right only where the weight is one half.",
+            "Your answer would be right only where the temperature times the gap is 1.",
             lambda tau, gap, r: tau * (1 + sp.log(r)),
         ),
         Misconception(
