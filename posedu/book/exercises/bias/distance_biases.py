@@ -1685,7 +1685,7 @@ Numbers of a head need two more axes behind.
 With $\beta < 0$ and $\mu = 0$ the token itself has the lowest bias of all, $-\alpha\, \varepsilon^\beta$: for $\beta = -1$ that is $-100{,}000\, \alpha$.
 There far keys have a bias near 0, and the head looks everywhere but at its own token; no bound on $\beta$ keeps training out of there.
 The factor $\log(i + 1)$ multiplies the evidence and not the prior, and the first query, with the factor 0, has the bias alone.
-By {prf:ref}`the theorem on BAM's members <thm-bam-members>` the same function is ALiBi at $\beta = 1$ and no encoding at $\beta = 0$.
+By {prf:ref}`the theorem on BAM's members <thm-bam-members>` the bias alone, for $\mu = 0$, is ALiBi's at $\beta = 1$ and no encoding at $\beta = 0$.
 """,
 )
 
