@@ -792,7 +792,7 @@ With $n$ tokens so far and $L$ = `trained`, pair $p$ of $P$ has $\omega_p\, s^{-
 A key at `position` was rotated and cached when there were `length_then` tokens.
 Now there are `length`.
 Return, for each pair, the angle by which the cached key is *ahead* of a key that is rotated now, in radians, not reduced by full turns.
-Which pair is the worst, and why is it neither the first nor the last?
+With 32 pairs of base 10 000, which pair is the worst, and why is it neither the first nor the last?
 """,
     hint=r"""
 There are two factors, one for the time of caching and one for now.
