@@ -166,7 +166,7 @@ Start with the identity, and multiply by one matrix for each step, from the righ
         Misconception(
             "Product from the node up",
             "Your answer has the last step on the left. Then the common beginning of "
-            "two paths stands between their differences and does not cancel.",
+            "two paths stands around their differences and does not cancel.",
             _product(lambda path: path[::-1]),
         ),
         Misconception(
