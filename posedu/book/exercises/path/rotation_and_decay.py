@@ -1514,7 +1514,7 @@ For which $R$ is neither of the two brackets above 0?
     explanation=r"""
 With the sum just before the block, $R = P_{\text{start} - 1}$, both exponents are at most 0: $P_i \le R$ for every query of the block and $R \le P_j$ for every key before it.
 So no factor exceeds 1, and where one underflows the score is 0 to the precision of the dtype.
-The first sum inside the block would do as well; every other anchor has an input on which one of the factors overflows.
+The first sum inside the block would do as well; every other sum has an input on which one of the factors overflows.
 float64 moves the limit from 88 to 709 tokens of $\log g = -1$ and no further.
 In exact arithmetic all anchors give the same scores; {prf:ref}`the theorem on anchors <thm-wall-anchor>` says which ones keep both factors at most 1.
 """,
