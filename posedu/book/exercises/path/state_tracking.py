@@ -890,7 +890,7 @@ PERMUTATION = Exercise(
     lines=3,
     statement=r"""
 A product of $r$ reflections leaves a subspace of dimension $n - r$ or more unmoved.
-So a matrix $\Pi$ needs at least $\operatorname{rank}(\Pi - I)$ reflections, and as many are enough.
+So an orthogonal $\Pi$ needs at least $\operatorname{rank}(\Pi - I)$ reflections, and as many are enough.
 Return this number for the permutation matrix that moves $e_j$ to $e_{p(j)}$, where `permutation` is $p$.
 What is it in terms of the cycles of $p$?
 Which permutations of five cups need four reflections, that is, four tokens of PaTH?
