@@ -1240,7 +1240,7 @@ Multiply out what kv-cache-2 found. When is $G \lfloor w/G \rfloor$ not $w$?
     ),
     explanation=r"""
 The formula is $(L - w)\,G + w$, and right is $(L - w)\,G + G \lfloor w/G \rfloor$: they differ by the remainder of $w$ divided by $G$.
-It is 0 if $G$ divides $w$, as with windows and groups that are powers of two; her 100 and 4 have no remainder either.
+It is 0 if $G$ divides $w$, as with powers of two, the group not above the window; her 100 and 4 have no remainder either.
 The window is at least 1 and shorter than the training, so the training has at least 2 tokens, and $w = 1$, $G = 2$ shows the mistake there.
 With a remainder her text is too long, and its last query meets an offset that training did not have: {prf:ref}`the theorem on Self-Extend's grouped offsets <thm-cache-grouped>`.
 """,

@@ -1332,7 +1332,7 @@ Which of them is transposed, and which inverted?
     explanation=r"""
 Scores and outputs contain the poses only as $C_i C_j^{-1}$, by {prf:ref}`the theorem on poses <thm-gta>`: queries get $C_i^\top$, keys and values $C_j^{-1}$, and the output $C_i$.
 $C_i H$ changes nothing, since $C_i H (C_j H)^{-1} = C_i C_j^{-1}$: the world has another frame.
-$H C_i$ makes it $H C_i C_j^{-1} H^{-1}$, so in general all scores and outputs change: every camera has been moved in its own frame.
+$H C_i$ makes it $H C_i C_j^{-1} H^{-1}$, so in general scores and outputs change, but for a token's score with itself: every camera has been moved in its own frame.
 """,
 )
 
