@@ -110,8 +110,8 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
         ),
         Misconception(
             "Base taken for the longest turn",
-            "A full turn of a pair takes 2π/ω tokens: 6.28 for the fastest, more than "
-            "the base for the slowest.",
+            "A full turn of a pair takes 2π/ω tokens: 6.28 for the fastest, "
+            "2π base^((d − 2)/d) for the slowest.",
             _count(turn=1.0, last=0),
         ),
         Misconception(
