@@ -67,8 +67,8 @@ def temperature_explorable() -> Explorable:
  <span style="white-space:nowrap"><span aria-hidden="true">┄</span> without a
  temperature</span> · <span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[1]}">━</span> entropy over ln n</span> ·
- <span style="white-space:nowrap"><span aria-hidden="true">┆</span> where the formula
- begins</span></p>"""
+ <span style="white-space:nowrap"><span aria-hidden="true">┆</span> length in the
+ formula</span></p>"""
     return explorable(
         "temperature",
         picture,
@@ -79,9 +79,9 @@ def temperature_explorable() -> Explorable:
         ),
         summary=summary_text(first, GAP, AT),
         caption="One key’s score is ahead of all others, which are equal. Without a "
-        "temperature it loses its weight as the number of keys grows. Each formula "
-        "preserves the weight of certain gaps: the gap 10 with the factor 0.1 before "
-        "its logarithm.",
+        "temperature it loses its weight as the number of keys grows. A formula with a "
+        "logarithm preserves the weight of certain gaps: the gap 10 with the factor "
+        "0.1 before its logarithm.",
     )
 
 
