@@ -12,6 +12,7 @@ import nbval.kernel
 from jupyter_client import KernelManager
 
 from posedu_sphinx.site.kernels import (
+    code_of,
     kernel_managers,
     shared_imports,
 )
@@ -22,13 +23,8 @@ running = contextlib.ExitStack()
 @functools.cache
 def managers():
     """Managers of kernels, with a process that forks."""
-    codes, here = [], Path(__file__).parent
-    for path in here.rglob("*.ipynb"):
-        cells = nbformat.read(path, 4).cells
-        code = [
-            c.source for c in cells if c.cell_type == "code"
-        ]
-        codes.append("\n".join(code))
+    paths = Path(__file__).parent.rglob("*.ipynb")
+    codes = [code_of(nbformat.read(p, 4)) for p in paths]
     forked = kernel_managers(
         shared_imports(codes), KernelManager
     )

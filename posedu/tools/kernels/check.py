@@ -68,6 +68,7 @@ from posedu.tools.kernels.explanation import (
     relative_error,
 )
 from posedu.tools.kernels.mutants import MutatedCase, mutants
+from posedu.tools.kernels.mutants.options import of_options
 from posedu.tools.kernels.oracle import (
     SIZES,
     Arrays,
@@ -722,8 +723,9 @@ def _verdict_on(name, options, runs, angles) -> Verdict:
         r for r, run in zip(runs, failing, strict=True) if run.cases[0] is found.case
     )
     faults, message = found.names, f"wrong: {found.description}"
-    if unasked := [n for n in faults if n in {*found.case.options} - {*options}]:
-        message += f"; if that is meant, test with the option {' and '.join(unasked)}"
+    for mutant in of_options(CATALOG[name], found.case.options):
+        if mutant.name not in options and mutant.description in found.description:
+            message += f"; if that is meant, test with the option {mutant.name}"
     if has_angles and found.angles not in allowed:
         faults = (*faults, "precision")
         message += f"; also, its angles are {found.angles}"

@@ -113,7 +113,10 @@ def new_tab(context, address):
     faults = []
     tab = context.new_page()
     allowed = (address, "data:", "blob:")
-    tab.on("request", lambda r: r.url.startswith(allowed) or faults.append(r.url))
+    tab.on(
+        "request",
+        lambda r: r.url.startswith(allowed) or faults.append(f"foreign: {r.url}"),
+    )
     tab.on("console", lambda m: m.type == "error" and faults.append(m.text))
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on("requestfailed", lambda r: faults.append(f"failed: {r.url}"))
@@ -150,14 +153,12 @@ FIGURES = """() => [...document.querySelectorAll(
   .filter(e => !e.closest("a, button, mjx-container, .sd-summary-title, summary"))
   .map(e => e.tagName == "IMG" ? e.alt :
     (e.querySelector("title")?.textContent || e.getAttribute("aria-label") || ""))"""
-# axe reads each element, so what repeats is left out: formulas become their words, and
-# two hundred definitions stay of those that one template makes.
+# Formulas become their words, since axe reads each element.
 SHORTER = """() => {
   document.querySelectorAll("mjx-math[aria-hidden=true]")
     .forEach(e => e.replaceChildren());
   document.querySelectorAll("mjx-assistive-mml")
     .forEach(e => e.replaceChildren(e.textContent));
-  [...document.querySelectorAll("article dl dl")].slice(200).forEach(e => e.remove());
 }"""
 AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
   .filter(v => ["serious", "critical"].includes(v.impact))

@@ -272,6 +272,14 @@ def test_a_fault_that_is_an_option_not_given_says_so(given):
     assert (hint in verdict.message) is not bool(given)
 
 
+def test_another_fault_does_not_ask_for_an_option():
+    clipped = partial(t5, sides=2, steps=lambda size, ratio, exact: 0 * ratio)
+    given = dict(bidirectional=True, scale="one", distance=16)
+    verdict = check_kernel(clipped, "t5", dtypes=["float64"], **given)
+    assert verdict.faults == ("buckets",)
+    assert "if that is meant" not in verdict.message
+
+
 @pytest.mark.parametrize("name", ["fox", "inkling", "cope"])
 def test_a_decoding_step_has_the_input_of_all_tokens(name):
     variant = CATALOG[name].variants[TRIED[name][0]]

@@ -31,7 +31,7 @@ from tqdm import tqdm
 
 from posedu_sphinx import ROOT
 from posedu_sphinx.navigation.contents import documents
-from posedu_sphinx.site.kernels import kernel_managers, shared_imports
+from posedu_sphinx.site.kernels import code_of, kernel_managers, shared_imports
 
 # Packages whose modules the catalog's records import by name.
 IMPLEMENTATIONS = ("posedu.numpy", "posedu.sympy", "posedu.torch")
@@ -78,7 +78,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
         return not failed
     workers = workers or _cores()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // workers)))
-    codes = {name: _code(notebook) for name, (_, notebook, _) in waiting.items()}
+    codes = {name: code_of(notebook) for name, (_, notebook, _) in waiting.items()}
     with (
         kernel_managers(shared_imports(codes.values())) as managers,
         ThreadPoolExecutor(workers) as pool,
@@ -133,11 +133,6 @@ def read(path: Path):
     return None if reader is None else reader.read(text)
 
 
-def _code(notebook) -> str:
-    cells = (cell.source for cell in notebook.cells if cell.cell_type == "code")
-    return "\n".join(cells)
-
-
 def _may_fail(notebook) -> bool:
     tags = (cell.metadata.get("tags", ()) for cell in notebook.cells)
     return any("raises-exception" in of_cell for of_cell in tags)
@@ -181,7 +176,7 @@ def fingerprint(path: Path, notebook, root=ROOT) -> str:
 
     ``path`` is the page's file, ``notebook`` the page read as a notebook.
     """
-    code = _code(notebook)
+    code = code_of(notebook)
     used = [root / "requirements.txt", *modules_of(code, root)]
     used += _data_of(code, used, root)
     digest = hashlib.sha256(sys.version.encode())

@@ -35,6 +35,12 @@ class ForkedKernel(psutil.Process):
         return None if self.is_running() else 0
 
 
+def code_of(notebook) -> str:
+    """Return the code of a notebook's cells."""
+    cells = (cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return "\n".join(cells)
+
+
 def shared_imports(codes: Iterable[str]) -> list[str]:
     """Return the modules that at least two pages import, in order of their names.
 
