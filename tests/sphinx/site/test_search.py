@@ -34,6 +34,8 @@ OPTIONS = "form.bd-search ~ .posedu-search [role=option]"
 ALL_READ = "() => typeof poseduSearch == 'object' && poseduSearch.isComplete()"
 ONLY_IN_TEXTS = "Barrington"  # whose theorem a chapter cites
 OF_PAPER = "Haviv Press Levy still learn positional information"
+# A change of theme moves colours for a time, in which axe would read neither.
+SETTLED = "() => Promise.allSettled(document.getAnimations().map(a => a.finished))"
 AXE = """async part => (await axe.run(part, {resultTypes: ["violations"]})).violations
   .filter(v => ["serious", "critical"].includes(v.impact))
   .map(v => [v.id, v.nodes[0].html])"""
@@ -188,6 +190,7 @@ class TestDialog:
                 tab.emulate_media(color_scheme=theme)
                 overflow = "() => document.documentElement.scrollWidth - innerWidth"
                 assert tab.evaluate(overflow) <= 0, width
+                tab.evaluate(SETTLED)
                 assert tab.evaluate(AXE, part) == [], (width, theme)
 
         tab.keyboard.press("Control+k")
