@@ -1,4 +1,4 @@
-"""What the PyTorch modules draw at construction follows the distribution they state."""
+"""Tests of random starts: each module draws from the distribution that it states."""
 
 import math
 
@@ -34,22 +34,22 @@ MODEL, HEADS, D, RANK = 24, 3_000, 8, 12
 
 
 def normal(deviation):
-    """Numbers around 0 of this standard deviation."""
+    """Return the cumulative probability of numbers around 0 of this deviation."""
     return norm(0, deviation).cdf
 
 
 def between(low, high):
-    """Numbers that are evenly distributed from low to high."""
+    """Return the cumulative probability of numbers that are even from low to high."""
     return uniform(low, high - low).cdf
 
 
 def rate(x):
-    """The cumulative probability of a decay's rate, which is stored as a logarithm."""
+    """Return the cumulative probability of a decay's rate, stored as a logarithm."""
     return between(1, 16)(x.exp())
 
 
 def step(x):
-    """The cumulative probability of a step, which a softplus makes of its bias."""
+    """Return the cumulative probability of a step, the softplus of its bias."""
     return between(math.log(1e-3), math.log(0.1))(softplus(x).log())
 
 
@@ -180,7 +180,7 @@ STARTS = [
 
 
 def follows(numbers, cdf):
-    """Whether numbers can be drawn from a distribution: p ≥ 10⁻⁶ by Kolmogorov."""
+    """Return whether numbers may be of a distribution: p ≥ 10⁻⁶ by Kolmogorov."""
     return kstest(numbers, cdf).pvalue >= 1e-6
 
 

@@ -38,8 +38,8 @@ class PaTH(Encoding):
     the layer's input. Positions are not used. Equation ``def-path``.
 
     Attention takes O(L²) memory and O(L² d) operations for L tokens, by blocks of 64
-    transitions, and O(L d) for one token with a cache if blocks are that long; it holds the
-    keys as they were projected.
+    transitions, and O(L d) for one token with a cache if blocks are of this length.
+    The cache holds the keys as they were projected.
 
     A cached token's w contains those of the ``convolution`` − 1 tokens before it: where
     :meth:`~posedu.torch.cache.KVCache.crop` or
