@@ -33,28 +33,13 @@ from posedu.torch import (
 MODEL, HEADS, D, RANK = 24, 3_000, 8, 12
 
 
-def normal(deviation):
-    """Return the cumulative probability of numbers around 0 of this deviation."""
-    return norm(0, deviation).cdf
-
-
 def between(low, high):
-    """Return the cumulative probability of numbers that are even from low to high."""
-    return uniform(low, high - low).cdf
+    return uniform(low, high - low)
 
 
-def rate(x):
-    """Return the cumulative probability of a decay's rate, stored as a logarithm."""
-    return between(1, 16)(x.exp())
-
-
-def step(x):
-    """Return the cumulative probability of a step, the softplus of its bias."""
-    return between(math.log(1e-3), math.log(0.1))(softplus(x).log())
-
-
-OF_MODEL, OF_RANK = normal(MODEL**-0.5), normal(RANK**-0.5)
-SMALL = normal(0.02)
+OF_MODEL, OF_RANK, SMALL = norm(0, MODEL**-0.5), norm(0, RANK**-0.5), norm(0, 0.02)
+RATE, STEP = between(1, 16), between(math.log(1e-3), math.log(0.1))
+MEANING = {"gate_rate": torch.exp, "gate_bias": lambda b: softplus(b).log()}
 MODULES = {
     "Algebraic": (
         lambda: Algebraic(64, block=8, depth=2, heads=40),
@@ -76,8 +61,8 @@ MODULES = {
             "early_key": OF_MODEL,
             "early_value": OF_MODEL,
             "gate_weight": OF_MODEL,
-            "gate_bias": step,
-            "gate_rate": rate,
+            "gate_bias": STEP,
+            "gate_rate": RATE,
         },
     ),
     "GatedConvolution": (
@@ -86,7 +71,7 @@ MODULES = {
     ),
     "GatedDeltaNet": (
         lambda: GatedDeltaNet(MODEL, HEADS),
-        {"gate_weight": OF_MODEL, "gate_bias": step, "gate_rate": rate},
+        {"gate_weight": OF_MODEL, "gate_bias": STEP, "gate_rate": RATE},
     ),
     "Geometric": (
         lambda: Geometric(MODEL, HEADS, D, normalize=True),
@@ -101,21 +86,21 @@ MODULES = {
     ),
     "GRAPE-A": (
         lambda: GRAPEA(HEADS, D, slopes="authors", gates="both", unit_vectors=False),
-        {"query_weight": normal(D**-0.5), "key_weight": normal(D**-0.5)},
+        {"query_weight": norm(0, D**-0.5), "key_weight": norm(0, D**-0.5)},
     ),
     "GRAPE-AP": (
         lambda: GRAPEAP(
             MODEL, HEADS, slopes="authors", layout="half", normalized="both"
         ),
-        {"probe_weight": normal(0.5 * MODEL**-0.5)},
+        {"probe_weight": norm(0, 0.5 * MODEL**-0.5)},
     ),
     "KDA": (
         lambda: KDA(MODEL, HEADS, D, rank=RANK),
         {
             "gate_down": OF_MODEL,
             "gate_up": OF_RANK,
-            "gate_bias": step,
-            "gate_rate": rate,
+            "gate_bias": STEP,
+            "gate_rate": RATE,
         },
     ),
     "LogLinear": (
@@ -124,13 +109,13 @@ MODULES = {
     ),
     "Mamba-2": (
         lambda: Mamba2(MODEL, HEADS),
-        {"gate_weight": OF_MODEL, "gate_bias": step, "gate_rate": rate},
+        {"gate_weight": OF_MODEL, "gate_bias": STEP, "gate_rate": RATE},
     ),
     "Mamba-3": (
         lambda: Mamba3(MODEL, HEADS, 128, rate="softplus"),
         {
             "gate_weight": OF_MODEL,
-            "gate_bias": step,
+            "gate_bias": STEP,
             "rate_weight": OF_MODEL,
             "share_weight": OF_MODEL,
             "angle_weight": OF_MODEL,
@@ -157,11 +142,11 @@ MODULES = {
         lambda: SelectiveRoPE(
             8 * HEADS, HEADS, D, layout="half", gate=False, rank=None
         ),
-        {"phase_weight": normal(1)},
+        {"phase_weight": norm(0, 1)},
     ),
     "TAPE": (
         lambda: TAPE(D, 40, MODEL, layout="half", mixing="heads", width=36),
-        {"down": normal(1 / 6), "gate": OF_MODEL},
+        {"down": norm(0, 1 / 6), "gate": OF_MODEL},
     ),
     "Transformer-XL": (
         lambda: TransformerXL(D, HEADS, MODEL, layout="half"),
@@ -173,21 +158,21 @@ MODULES = {
     ),
 }
 STARTS = [
-    pytest.param(make, name, cdf, id=f"{module}-{name}")
+    pytest.param(make, name, start, id=f"{module}-{name}")
     for module, (make, parameters) in MODULES.items()
-    for name, cdf in parameters.items()
+    for name, start in parameters.items()
 ]
 
 
-def follows(numbers, cdf):
+def follows(numbers, start):
     """Return whether numbers may be of a distribution: p ≥ 10⁻⁶ by Kolmogorov."""
-    return kstest(numbers, cdf).pvalue >= 1e-6
+    return kstest(numbers, start.cdf).pvalue >= 1e-6
 
 
-@pytest.mark.parametrize(("make", "name", "cdf"), STARTS)
-def test_a_start_follows_its_distribution(make, name, cdf):
+@pytest.mark.parametrize(("make", "name", "start"), STARTS)
+def test_a_start_follows_its_distribution(make, name, start):
     torch.manual_seed(0)
-    numbers = make().get_parameter(name).detach().double().flatten()
-    assert follows(numbers, lambda x: cdf(torch.as_tensor(x)))
-    for factor in (0.5, 2):  # a start of another size would be noticed
-        assert not follows(numbers, lambda x, f=factor: cdf(torch.as_tensor(x) * f))
+    numbers = make().get_parameter(name).detach().double()
+    numbers = MEANING.get(name, torch.clone)(numbers).flatten()
+    assert follows(numbers, start)
+    assert not follows(2 * numbers, start) and not follows(numbers / 2, start)

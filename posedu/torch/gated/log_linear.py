@@ -32,7 +32,8 @@ class LogLinear(Encoding):
     token with a cache, which holds the keys and the log gates; the authors' kernels
     take O(L log L) and hold a matrix for each bucket. Their layer also multiplies the
     values by softplus(w · x + b), and has a short convolution, a norm and a gate, which
-    are no part of this encoding.
+    are no part of this encoding. The weights of the gates and of the factors start
+    normal with deviation 0.02.
 
     Where :meth:`~posedu.torch.cache.KVCache.crop` or
     :meth:`~posedu.torch.cache.KVCache.drop` removes tokens, the tokens that are left

@@ -21,7 +21,8 @@ class CARoPE(PathRotation):
 
     Pair p of a head is rotated by the sum of f^(p + first exponent) over the tokens up
     to the token's own, with f = 1/(softplus(w · x) + 1) between 0 and 1. x is the
-    layer's input; the paper's is the token embedding. Equation ``def-carope``.
+    layer's input; the paper's is the token embedding. w starts normal with deviation
+    0.02. Equation ``def-carope``.
 
     Parameters
     ----------

@@ -138,7 +138,8 @@ class GRAPEA(Encoding):
 
     The bias of query i and key j is −(i − j) m softplus(ω) λ_ij, where λ_ij is the sum
     of the gates softplus(v · q_i/√d) and softplus(u · k_j/√d), and m ALiBi's slope of
-    the head. Attention takes O(L²) memory. Equation ``def-grape-a``.
+    the head. v and u start normal with deviation 1/√d. Attention takes O(L²) memory.
+    Equation ``def-grape-a``.
 
     Parameters
     ----------
@@ -230,8 +231,9 @@ class GRAPEAP(Encoding):
     ψ_il = m log σ(p_i · R_l p̂_l/n): p are n numbers projected from the layer's input
     (probes), p̂ is p divided by its root mean square, R_l rotates all pairs clockwise by
     the position of l, in radians, and m is ALiBi's slope of the head. Since p_i is not
-    rotated, the bias changes if all positions are shifted. Attention takes O(L²)
-    memory. Equation ``def-grape-ap``.
+    rotated, the bias changes if all positions are shifted. The projection starts normal
+    with deviation 0.5/√d_model (the authors' code). Attention takes O(L²) memory.
+    Equation ``def-grape-ap``.
 
     Parameters
     ----------

@@ -45,6 +45,8 @@ class PaTH(Encoding):
     :meth:`~posedu.torch.cache.KVCache.crop` or
     :meth:`~posedu.torch.cache.KVCache.drop` removes these, it is computed without them.
 
+    What makes w and β starts normal with deviation 0.02, b at 0.
+
     Parameters
     ----------
     d_model
@@ -214,8 +216,8 @@ class PaTHFoX(PaTH):
     """PaTH-FoX (arXiv 2505.16381 §3.3): PaTH's products and FoX's forget gates.
 
     The logarithms of the gates f_l of the tokens l = j + 1 … i, one for each token and
-    query head, are added to the logits of query i and key j. Attention takes O(L²)
-    memory. Equation ``def-path-fox``.
+    query head, are added to the logits of query i and key j. Their weights start normal
+    with deviation 0.02. Attention takes O(L²) memory. Equation ``def-path-fox``.
 
     Parameters
     ----------

@@ -43,6 +43,9 @@ class SelectiveRoPE(PathRotation):
     where :meth:`~posedu.torch.cache.KVCache.crop` or
     :meth:`~posedu.torch.cache.KVCache.drop` removes these, it is computed without them.
 
+    The projection and w start normal with deviation 0.02 (the projection with 1 if
+    ``rank`` is ``None``), the convolution uniform up to ± 1/√convolution.
+
     Parameters
     ----------
     d_model

@@ -26,8 +26,8 @@ class DeltaNet(Recurrence):
     With unit vectors q and k, a token writes β (v − Sᵀ k) for its key, the part of its
     value that the state does not have yet: the transition is I − β k kᵀ, and the
     weight of key j for query i is q_i · T_i ⋯ T_(j+1) k_j β_j / √d. Positions are not
-    used. The layer's convolutions, SiLU and norm are no part of it. Equation
-    ``def-delta-net``.
+    used. The layer's convolutions, SiLU and norm are no part of it. u starts normal
+    with deviation 1/√d_model. Equation ``def-delta-net``.
 
     Parameters
     ----------
@@ -89,8 +89,9 @@ class GatedDeltaNet(DeltaNet):
 
     Like :class:`DeltaNet`, but the state first decays by the gate of the token and
     head, with log α = −e^r softplus(w · x + b): the transition is (I − β k kᵀ) α. The
-    layer's convolutions, SiLU, norm and gate are no part of it. Equation
-    ``def-gated-delta-net``.
+    layer's convolutions, SiLU, norm and gate are no part of it. At the start w is
+    normal with deviation 1/√d_model, softplus(b) log-uniform from 0.001 to 0.1 and e^r
+    uniform from 1 to 16. Equation ``def-gated-delta-net``.
 
     Parameters
     ----------
@@ -131,7 +132,8 @@ class KDA(DeltaNet):
     Like :class:`GatedDeltaNet`, but each feature n of a head's keys has its own gate:
     the transition is (I − β k kᵀ) diag(α), with log α_n = −e^r softplus(z_n) for
     z = W₂ W₁ x + b. The layer's convolutions, SiLU, norm and gate are no part of it.
-    Equation ``def-kda``.
+    W₁ starts normal with deviation 1/√d_model and W₂ with 1/√rank; b and r start as in
+    :class:`GatedDeltaNet`, but r at 0 with ``lowest``. Equation ``def-kda``.
 
     Parameters
     ----------

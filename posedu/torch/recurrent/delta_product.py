@@ -28,7 +28,8 @@ class DeltaProduct(Recurrence):
     earlier ones are W_m x and V_m x. The transition of a token is the product
     (I − β_n k_n k_nᵀ) ⋯ (I − β_1 k_1 k_1ᵀ) α, with queries and keys of length 1 and
     α = 1, or with ``gated`` the gate of :class:`GatedDeltaNet`. Positions are not used.
-    The layer's convolutions, SiLU and norm are no part of it. Equation
+    The layer's convolutions, SiLU and norm are no part of it. All weights of x start
+    normal with deviation 1/√d_model, and b and r of the gate as there. Equation
     ``def-delta-product``.
 
     Parameters

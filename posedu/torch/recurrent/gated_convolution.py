@@ -23,8 +23,8 @@ class GatedConvolution(Encoding):
     for earlier keys, where c are the taps of a head and i − j counts tokens. There is
     no softmax, and nothing is divided by √d. LFM2's layer has as many heads as
     features, each of one feature: it convolves the products of keys (B) and values (x),
-    and multiplies them by the queries (C). Positions are not used. Equation
-    ``def-gated-convolution``.
+    and multiplies them by the queries (C). Taps start uniform up to ± 1/√width.
+    Positions are not used. Equation ``def-gated-convolution``.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ class GLA(Recurrence):
     The gates of a token are α = σ(W₂ W₁ x + b)^(1/τ), one for each head and feature of
     its keys. The weight of key j for query i is Σ_n q_in k_jn Π_l α_ln / √d, the
     product over the tokens l = j + 1 … i, without a softmax. Positions are not used.
-    The paper's norm of a head's output and its gate are no part of it. Equation
-    ``def-gla``.
+    The paper's norm of a head's output and its gate are no part of it. W₁ starts normal
+    with deviation 1/√d_model, W₂ with 1/√rank, and b at 0. Equation ``def-gla``.
 
     Parameters
     ----------

@@ -23,7 +23,8 @@ class Mamba2(Recurrence):
     and that of the token's own key is larger by the head's ``skip``. There is no
     softmax, and nothing is divided by √d. The paper writes C for q, B for k and x for
     v. The layer's convolution, norm and gate are no part of it. Positions are not used.
-    Equation ``def-mamba-2``.
+    w, b and r start as in :class:`~posedu.torch.recurrent.GatedDeltaNet`, and ``skip``
+    at 1. Equation ``def-mamba-2``.
 
     Parameters
     ----------

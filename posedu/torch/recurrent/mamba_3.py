@@ -36,8 +36,9 @@ class Mamba3(Recurrence):
     the angles π Δ tanh(ω), ω = W x, which heads share but for their steps. A token's
     own value is added, times the head's ``skip``. There is no softmax, and nothing is
     divided by √d. The layer's norms of queries and keys and its gate are no part of it;
-    this is the form with one input and one output (SISO). Positions are not used.
-    Equation ``def-mamba-3``.
+    this is the form with one input and one output (SISO). Positions are not used. All
+    weights of x start normal with deviation 1/√d_model, b so that softplus(b) is
+    log-uniform from 0.001 to 0.1. Equation ``def-mamba-3``.
 
     Parameters
     ----------

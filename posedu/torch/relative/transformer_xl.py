@@ -27,7 +27,8 @@ class TransformerXL(Encoding):
     and the product of this vector with every query: O(L (d + d_model)) and O(L²)
     numbers for a layer, never d numbers for each query and key. For other positions,
     and for a single query, the products are of d_model features, rotated by the
-    positions of query and key. Attention takes O(L²) memory.
+    positions of query and key. Attention takes O(L²) memory. u, v and W_R start normal
+    with deviation 0.02.
 
     Parameters
     ----------

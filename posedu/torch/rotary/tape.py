@@ -28,8 +28,9 @@ class TAPE(Encoding):
     position is two numbers c and s of each head and pair; after the first layer
     c² + s² need not be 1. Give one module to a
     :class:`posedu.torch.transformer.Transformer` for all layers, or one to each and the
-    first as ``input``. An untrained TAPE is RoPE in every layer. Attention takes O(L²)
-    memory. Equations ``def-tape-start`` to ``def-tape-mlp``.
+    first as ``input``. An untrained TAPE is RoPE in every layer: ``attended`` and
+    ``up`` start at 0, ``down`` and ``gate`` normal with deviations 1/√width and
+    1/√d_model. Attention takes O(L²) memory. Equations ``def-tape-start`` to ``def-tape-mlp``.
 
     Parameters
     ----------

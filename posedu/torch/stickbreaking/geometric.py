@@ -27,6 +27,7 @@ class Geometric(Encoding):
     are not used, and attention may be causal or not. Equation ``def-geometric``.
 
     Attention takes O(L²) memory for L tokens, and O(L d) for one token with a cache.
+    What makes D starts uniform up to ± 1/√d_model (the authors' code).
 
     Parameters
     ----------

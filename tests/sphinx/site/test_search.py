@@ -34,7 +34,7 @@ OPTIONS = "form.bd-search ~ .posedu-search [role=option]"
 ALL_READ = "() => typeof poseduSearch == 'object' && poseduSearch.isComplete()"
 ONLY_IN_TEXTS = "Barrington"  # whose theorem a chapter cites
 OF_PAPER = "Haviv Press Levy still learn positional information"
-# A change of theme moves colours for a time, in which axe would read neither.
+# For a time after a change of theme axe would read colours between both.
 SETTLED = "() => Promise.allSettled(document.getAnimations().map(a => a.finished))"
 AXE = """async part => (await axe.run(part, {resultTypes: ["violations"]})).violations
   .filter(v => ["serious", "critical"].includes(v.impact))
