@@ -20,9 +20,13 @@ from posedu.torch import (
     GatedConvolution,
     GatedDeltaNet,
     Geometric,
+    HashGrid,
+    KERPLELog,
+    KERPLEPower,
     LogLinear,
     Mamba2,
     Mamba3,
+    MixedRoPE,
     PaTH,
     PaTHFoX,
     SelectiveRoPE,
@@ -39,7 +43,13 @@ def between(low, high):
 
 OF_MODEL, OF_RANK, SMALL = norm(0, MODEL**-0.5), norm(0, RANK**-0.5), norm(0, 0.02)
 RATE, STEP = between(1, 16), between(math.log(1e-3), math.log(0.1))
-MEANING = {"gate_rate": torch.exp, "gate_bias": lambda b: softplus(b).log()}
+MEANING = {  # what is distributed so, if it is not the parameter itself
+    "gate_rate": torch.exp,
+    "gate_bias": lambda b: softplus(b).log(),
+    **dict.fromkeys(("log_r1", "log_r2", "log_r3"), torch.exp),
+    **dict.fromkeys(("logit_r2", "logit_r3", "logit_r4"), lambda z: 2 * z.sigmoid()),
+    "frequencies": lambda f: torch.atan2(f[..., 1], f[..., 0]),
+}
 MODULES = {
     "Algebraic": (
         lambda: Algebraic(64, block=8, depth=2, heads=40),
@@ -103,9 +113,35 @@ MODULES = {
             "gate_rate": RATE,
         },
     ),
+    "HashGrid": (
+        lambda: HashGrid(
+            MODEL,
+            axes=2,
+            features=2,
+            levels=4,
+            table_size=4096,
+            coarsest=16,
+            finest=128,
+            resolution="cells",
+        ),
+        {"entries": between(-1e-4, 1e-4)},
+    ),
+    "KERPLE, logarithmic": (
+        lambda: KERPLELog(HEADS, scaling="code", powers=True),
+        {"log_r1": between(0, 2), "log_r2": between(0, 1), "logit_r3": between(0, 2)},
+    ),
+    "KERPLE, power": (
+        lambda: KERPLEPower(HEADS, scaling="code", weight=True),
+        {
+            "log_r1": between(0, 1),
+            "logit_r2": between(0, 2),
+            "log_r3": between(0, 1),
+            "logit_r4": between(0, 2),
+        },
+    ),
     "LogLinear": (
         lambda: LogLinear(MODEL, HEADS, buckets="strong"),
-        {"gate_weight": SMALL, "level_weight": SMALL},
+        {"gate_weight": SMALL, "gate_bias": STEP, "level_weight": SMALL},
     ),
     "Mamba-2": (
         lambda: Mamba2(MODEL, HEADS),
@@ -120,6 +156,10 @@ MODULES = {
             "share_weight": OF_MODEL,
             "angle_weight": OF_MODEL,
         },
+    ),
+    "Mixed RoPE": (
+        lambda: MixedRoPE(4, layout="half", heads=HEADS),
+        {"frequencies": between(-math.pi, math.pi)},
     ),
     "PaTH": (
         lambda: PaTH(MODEL, HEADS, D, rank=RANK),

@@ -30,7 +30,8 @@ class TAPE(Encoding):
     :class:`posedu.torch.transformer.Transformer` for all layers, or one to each and the
     first as ``input``. An untrained TAPE is RoPE in every layer: ``attended`` and
     ``up`` start at 0, ``down`` and ``gate`` normal with deviations 1/√width and
-    1/√d_model. Attention takes O(L²) memory. Equations ``def-tape-start`` to ``def-tape-mlp``.
+    1/√d_model. Attention takes O(L²) memory. Equations ``def-tape-start`` to
+    ``def-tape-mlp``.
 
     Parameters
     ----------
