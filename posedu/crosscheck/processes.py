@@ -67,6 +67,7 @@ def _rank(
     dist.init_process_group(
         "gloo", init_method=meeting, rank=rank, world_size=count, timeout=timeout
     )
+    dist.barrier()  # a rank that ends at once would end the others' joining
     found = run()
     dist.destroy_process_group()
     if rank == 0:

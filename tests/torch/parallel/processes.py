@@ -7,6 +7,7 @@ One process imports all, and forks the ranks, which is quick.
 
 import json
 import sys
+import time
 from datetime import timedelta
 
 import torch
@@ -35,6 +36,21 @@ from posedu.torch.recurrent import GLA, RecurrentLayer
 
 NAMES = ("rope", "t5", "fox-pro", "path", "selective-attention", "kda", "cape")
 DECODED = "rope", "t5", "fox-pro", "kda", "sinusoidal"
+
+
+JOINED: list[float] = []
+_join = dist.init_process_group
+
+
+def join(*args, **options):
+    """Join the group, the first rank later than the others."""
+    _join(*args, **options)
+    if dist.get_rank() == 0:
+        time.sleep(0.1)
+    JOINED.append(time.monotonic())
+
+
+dist.init_process_group = join
 
 
 def every_cut():
@@ -117,6 +133,14 @@ def a_rank_ends():
     except RuntimeError as error:
         return str(error)
     return "nothing was raised"
+
+
+def all_have_joined():
+    """Return whether every rank began after the last one had joined the group."""
+    began = torch.tensor(time.monotonic(), dtype=torch.float64)
+    ranks = Processes()
+    last = max(ranks.gather(torch.tensor(JOINED[-1], dtype=torch.float64)))
+    return bool(min(ranks.gather(began)) >= last)
 
 
 def decoding():

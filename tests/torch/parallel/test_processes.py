@@ -31,6 +31,7 @@ def found():
         "heads_too:4",
         "heads_alone:4",
         "a_rank_ends:2",
+        "all_have_joined:4",
         "decoding:2",
         "generated:2",
         *(["torch_s_ring:2"] if HAS_RING else []),
@@ -99,6 +100,10 @@ def test_sharded_parameters_train_as_on_one_device(found, job):
 
 def test_a_rank_that_ends_is_reported_by_the_others(found):
     assert "rank 0 of 2 could not exchange with the others" in found["a_rank_ends"]
+
+
+def test_no_rank_begins_before_all_have_joined(found):
+    assert found["all_have_joined"]  # one that ended would end the others' joining
 
 
 def test_every_rank_decodes_as_one_device(found):
