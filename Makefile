@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
+NICE := PYTHONPATH=book/_ext nice -n 5 $(VENV)/bin/python
 TESTS := -m pytest -q tests -n 2 --dist worksteal
 NOTEBOOKS := -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600
 QUICK := tests/catalog tests/encodings tests/torch tests/sympy tests/project
 READY := $(VENV)/ready
 
 .PHONY: book serve test slowest quick lab new site pdf coverage compiled mutants \
-	cell-mutants census distributed notebooks missing address lint clean
+	cell-mutants census distributed notebooks run-notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_sphinx.build
@@ -19,12 +20,20 @@ serve: $(READY)
 # Two workers on two cores: more threads of NumPy's in each take turns, at twice the cost.
 test slowest coverage: export OMP_NUM_THREADS := 1
 
-test: $(READY) book
+# Sphinx takes minutes of one core: the notebooks run on the other.
+test: $(READY)
+	$(RUN) -m posedu_sphinx.exercises.notebooks --solved
+	$(RUN) -m posedu_sphinx.site.execute
+	$(MAKE) --jobs=2 book run-notebooks
 	$(RUN) -m posedu_sphinx.site.chromium
 	$(RUN) $(TESTS)
-	$(RUN) $(NOTEBOOKS) notebooks/*.ipynb notebooks/projects/*.ipynb notebooks/exercises/*.ipynb
-	$(RUN) -m posedu_sphinx.exercises.notebooks --solved
-	POSEDU_STRICT=1 $(RUN) $(NOTEBOOKS) notebooks/exercises/solved
+
+# It is silent until it ends, or its lines and the build's would mix.
+run-notebooks: $(READY)
+	mkdir -p _build
+	($(NICE) $(NOTEBOOKS) notebooks/*.ipynb notebooks/projects/*.ipynb notebooks/exercises/*.ipynb \
+	&& POSEDU_STRICT=1 $(NICE) $(NOTEBOOKS) notebooks/exercises/solved) \
+	> _build/notebooks.log 2>&1; code=$$?; cat _build/notebooks.log; exit $$code
 
 slowest: $(READY) book
 	$(RUN) $(TESTS) --durations 20
@@ -107,5 +116,5 @@ clean:
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --progress-bar on -r requirements.txt
+	$(VENV)/bin/python -m pip install --no-compile --progress-bar on -r requirements.txt
 	touch $@

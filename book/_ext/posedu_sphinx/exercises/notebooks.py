@@ -3,8 +3,8 @@
 ``python -m posedu_sphinx.exercises.notebooks`` writes the learner's notebook of every
 chapter's exercises, and the set-up cell of the labs (notebooks to experiment in). With
 ``--check`` it only lists the notebooks that are out of date; with ``--solved`` it
-writes the solved notebooks, which are not committed; with ``--execute PATH…`` it runs
-labs and stores the outputs of those cells that nbval, a pytest plugin, compares.
+writes the solved notebooks, too, which are not committed; with ``--execute PATH…`` it
+runs labs and stores the outputs of those cells that nbval, a pytest plugin, compares.
 """
 
 import os
@@ -314,7 +314,8 @@ def main():
             execute(Path(name).resolve())
     stale = []
     SOLVED.mkdir(exist_ok=True)
-    for path in solved_paths() if "--solved" in sys.argv else paths():
+    solved = solved_paths() if "--solved" in sys.argv else []
+    for path in [*paths(), *solved]:
         text = expected_text(path)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)

@@ -4,7 +4,7 @@ Sphinx would run the pages one after another. This module puts executed pages in
 cache that Sphinx reads, so that Sphinx runs none. That cache identifies a page by its
 cells alone. A page's other inputs are the modules of posedu that it imports, the data
 files that it reads, and its displayed equations, which its checks read; a hash of them
-is stored next to the cache.
+is stored next to the cache. ``python -m posedu_sphinx.site.execute`` runs the pages.
 """
 
 import ast
@@ -275,3 +275,7 @@ def _load(path: Path) -> dict:
 def _save(path: Path, known: dict) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(not run_pages())
