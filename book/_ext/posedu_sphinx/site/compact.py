@@ -224,13 +224,11 @@ def _with_classes(svg, known):
 def _smaller_picture(found):
     """Return a PNG file in base64 with a palette, if its colors fit into one."""
     with Image.open(io.BytesIO(base64.b64decode(found[0]))) as picture:
-        pixels = np.asarray(picture.convert("RGBA"))
-    colors, numbers = np.unique(pixels.reshape(-1, 4), axis=0, return_inverse=True)
+        pixels = np.asarray(picture.convert("RGBA")).view(np.uint32)[..., 0]
+    colors, numbers = np.unique(pixels, return_inverse=True)
     if len(colors) > 256:
         return found[0]
-    of_palette = Image.fromarray(
-        numbers.reshape(pixels.shape[:2]).astype(np.uint8), "P"
-    )
+    of_palette = Image.fromarray(numbers.astype(np.uint8), "P")
     of_palette.putpalette(colors.tobytes(), "RGBA")
     buffer = io.BytesIO()
     of_palette.save(buffer, "PNG", optimize=True)
