@@ -278,6 +278,46 @@ class Line:
         return rounding + self.error + torch.finfo(dtype).tiny
 
 
+class _Spread(dict):
+    """Standard deviation of a result per unit of rounding error, by dtype.
+
+    ``run`` computes the result with the random rounding errors of an
+    :class:`Arithmetic`; it runs when a dtype of ``dtypes`` is first asked for. In
+    bfloat16 the errors are up to twice the unit roundoff u; in wider dtypes they are so
+    large that they hide the roundings of float64 itself. ``is_coarse`` says that all
+    intermediate results may be in the dtype.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Arithmetic], np.ndarray],
+        dtypes: tuple[torch.dtype, ...],
+        is_coarse: bool,
+    ):
+        super().__init__()
+        self.run, self.dtypes, self.is_coarse = run, dtypes, is_coarse
+
+    def __missing__(self, dtype: torch.dtype) -> np.ndarray:
+        if dtype in WIDE:
+            self |= dict.fromkeys(WIDE, self._deviation(LARGE, LARGE))
+        elif dtype in self.dtypes:
+            amount = 2 * roundoff(dtype)
+            self[dtype] = self._deviation(amount, amount * FLOAT32)
+        else:
+            raise KeyError(dtype)
+        return self[dtype]
+
+    @cached_property
+    def _exact(self) -> np.ndarray:
+        return self.run(Arithmetic())
+
+    def _deviation(self, amount: float, summed: float) -> np.ndarray:
+        amounts = amount, amount if self.is_coarse else summed, summed
+        runs = [self.run(Arithmetic(*amounts, n)) for n in range(SAMPLES)]
+        errors = (np.stack(runs) - self._exact) / amount
+        return np.sqrt((errors**2).mean(axis=0))
+
+
 class Case:
     """Random inputs for one configuration of an encoding, and NumPy's results.
 
@@ -420,7 +460,9 @@ class Case:
         self.expected = self.reference(self.values, exact)
         self.upstream = self._draw(*self.expected.shape)
         if self.decisions:
-            _ = self.spread, self.lines
+            for measured in (self.spread, *(line.spread for line in self.lines)):
+                for dtype in self.shape.dtypes:
+                    _ = measured[dtype]
 
     @cached_property
     def spread(self) -> dict[torch.dtype, np.ndarray]:
@@ -463,29 +505,9 @@ class Case:
         deviation = roundoff(dtype) * self.spread[dtype] + own
         return DEVIATIONS * deviation + torch.finfo(dtype).tiny
 
-    def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
-        """Standard deviation of a result per unit of rounding error, by dtype.
-
-        ``run`` computes the result with the random rounding errors of an
-        :class:`Arithmetic`. In bfloat16 the errors are up to twice the unit roundoff u;
-        in wider dtypes they are so large that they hide the roundings of float64
-        itself.
-        """
-        exact = run(Arithmetic())
-
-        def deviation(amount: float, summed: float) -> np.ndarray:
-            amounts = amount, amount if self.is_coarse else summed, summed
-            runs = [run(Arithmetic(*amounts, n)) for n in range(SAMPLES)]
-            errors = (np.stack(runs) - exact) / amount
-            return np.sqrt((errors**2).mean(axis=0))
-
-        spread = {}
-        for dtype in self.shape.dtypes:
-            if dtype not in WIDE:
-                amount = 2 * roundoff(dtype)
-                spread[dtype] = deviation(amount, amount * FLOAT32)
-        spread[torch.float32] = spread[torch.float64] = deviation(LARGE, LARGE)
-        return spread
+    def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> "_Spread":
+        """Return the spread of what ``run`` computes with an :class:`Arithmetic`."""
+        return _Spread(run, self.shape.dtypes, self.is_coarse)
 
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
         """Inner product ⟨upstream gradient, result⟩ for inputs moved along ``line``.

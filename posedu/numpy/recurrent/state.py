@@ -34,17 +34,16 @@ def read_states(
     heads, tokens, d = q.shape
     if state is None:
         state = np.zeros((heads, d, v.shape[-1]))
-    outputs = np.zeros((heads, 0, v.shape[-1]))
+    decay = np.exp(log_decay)
+    outputs = [np.zeros((heads, 0, v.shape[-1]))]
     for t in range(tokens):
-        decay = np.exp(log_decay[:, t])
-        state = state * decay.reshape(heads, -1, 1)
+        state = state * decay[:, t].reshape(heads, -1, 1)
         new = v[:, t]
         if delta:
             new = new - np.einsum("hk,hkv->hv", k[:, t], state)
         state = state + np.einsum("h,hk,hv->hkv", beta[:, t], k[:, t], new)
-        out = np.einsum("hk,hkv->hv", q[:, t], state)
-        outputs = np.concatenate((outputs, out[:, None]), axis=1)
-    return outputs, state
+        outputs.append(np.einsum("hk,hkv->hv", q[:, t], state)[:, None])
+    return np.concatenate(outputs, axis=1), state
 
 
 def state_weights(
