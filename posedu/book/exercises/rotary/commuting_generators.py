@@ -690,8 +690,7 @@ What does exchanging `a` and `c` do to them?
         ),
         Misconception(
             "Only multiples of one another accepted",
-            "Multiples commute, and so do rotations in two planes at right angles to each "
-            "other.",
+            "Multiples commute, and so do rotations of different pairs of features.",
             lambda generators: bool(
                 all(
                     _is_multiple(a, b)
