@@ -129,6 +129,10 @@ def test_long_tables_and_code_go_on_from_page_to_page(tab):
         for part in ("pre", ".highlight", "[class*=highlight-]"):
             assert tab.evaluate(breaks, f"article .sd-tab-content {part}") == "auto"
         assert tab.evaluate(breaks, "article .exercise") == "avoid"
+        below = (
+            "() => getComputedStyle(document.querySelector('.exercise')).marginBottom"
+        )
+        assert tab.evaluate(below) == "0px"  # else an empty page after a full one
 
 
 def test_paper_has_no_search_field_no_pointer_and_no_guess(tab):
