@@ -258,15 +258,15 @@ def _aligned(latex):
 
 def _picture(encoding):
     """Return the HTML figure of an encoding's shares, or a sentence where none is."""
-    if encoding.name in attention_shares.WITHOUT_SOFTMAX:
-        return (
-            "<p>No picture: without a softmax, weights may be negative, and they are "
-            "no shares.</p>"
-        )
-    if not attention_shares.can_be_drawn(encoding):
+    if encoding.kind == "block":
         return (
             "<p>No picture: this encoding is a whole attention block, which makes "
             "queries and keys by projections of its own.</p>"
+        )
+    if not attention_shares.can_be_drawn(encoding):
+        return (
+            "<p>No picture: without a softmax, weights may be negative, and they are "
+            "no shares.</p>"
         )
     table = attention_shares.shares(encoding.name)
     alt = html.escape(attention_shares.alternative_text(encoding.title, table))
