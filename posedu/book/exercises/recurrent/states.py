@@ -1205,7 +1205,7 @@ Exchange in a copy of `x`, by indexing with a list of two rows: `x[t]` alone is 
     explanation=r"""
 The sum and attention without positions read a set and see nothing ({prf:ref}`the theorem on sums <thm-state-set>`).
 A constant gate sees every exchange of tokens whose writes the query reads differently, and a convolution sees those that change a neighborhood.
-Gates of the text see an exchange unless both tokens leave the state as it is.
+Gates of the text see no exchange of two tokens whose gates are both 1.
 The delta rule sees no exchange of two keys that are orthogonal: their transitions commute, and neither touches the other's write.
 With $\beta = 1$ it would see none at all here: the query is the last token's own key, for which the state then has that token's value alone, {eq}`eq-state-overwrite`.
 """,
