@@ -1210,7 +1210,8 @@ In the half layout all first members come first.
         ),
         Misconception(
             "Halves of each head exchanged",
-            "With its halves exchanged, a head is still in the interleaved layout.",
+            "Halves exchanged do not bring the *first members* of all pairs to the "
+            "front.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, 2, -1)).flip(1).flatten(0, 2)
             ),
