@@ -525,7 +525,7 @@ How many pairs of positions are there?
     explanation=r"""
 $n$ positions have $\frac{n (n - 1)}2$ pairs and at most as many offsets, and by {prf:ref}`the theorem on the error of m frequencies <thm-fourier-error>` each is off with a probability of at most $2 e^{-m \varepsilon^2/2}$.
 The probability that any of them is off is at most the sum, $n (n - 1)\, e^{-m \varepsilon^2/2}$, and this is at most $\delta$ for $m \ge \frac2{\varepsilon^2} \log \frac{n (n - 1)}\delta$, rounded up.
-Half the error needs four times as many frequencies, but a thousand times as many positions only $\frac2{\varepsilon^2} \log 10^6$ more.
+Half the error needs four times as many frequencies, but a thousand times as many positions only about $\frac2{\varepsilon^2} \log 10^6$ more.
 """,
     prediction=Prediction(
         "How many frequencies does the bound ask for, for 1024 positions, "
