@@ -86,8 +86,8 @@ def _picture(
         f'<text x="{25.6 + 90 * n}" y="290">{8 * n}</text>' for n in range(4)
     )
     return f"""
-<svg class="plot" viewBox="0 0 400 312" role="img" aria-label="Two rows of bars of
- doubling length, for a query and the next one, and below a column for each key">
+<svg class="plot" viewBox="0 0 400 312" role="img" aria-label="Two rows of bars,
+ one for each bucket, for a query and the next one, and below a column for each key">
 <text x="20" y="16" style="text-anchor:start">this query</text>
 {_bars(now, "now", 24)}
 <text x="20" y="68" style="text-anchor:start">the next query</text>

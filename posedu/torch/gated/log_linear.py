@@ -1,4 +1,4 @@
-"""Log-linear attention: decays, and a factor for each range of doubling length."""
+"""Log-linear attention: decays, and a factor for each bucket of tokens."""
 
 from __future__ import annotations
 
