@@ -328,7 +328,7 @@ The swap leaves $e_a + e_b$ as it is, and reverses $e_a - e_b$.
 $w = (e_a - e_b)/\sqrt 2$: the reflection reverses $e_a - e_b$ and keeps everything across it, so it exchanges $e_a$ and $e_b$, {prf:ref}`the theorem on swaps <thm-path-swap>`.
 The product of the reflections is {prf:ref}`the permutation matrix, in the right order <thm-state-swaps>`.
 After (0, 1), (1, 2) ball 0 is in cup 2; after the same swaps in the other order it is in cup 1.
-One reflection for each token is therefore enough to follow swaps, and a permutation that is neither a swap nor the identity needs more (exercise state-tracking-7).
+One reflection for each token is therefore enough to follow swaps, and the matrix of a permutation that is neither a swap nor the identity needs more (exercise state-tracking-7).
 """,
 )
 
