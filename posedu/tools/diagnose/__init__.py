@@ -77,8 +77,8 @@ POSITIONS = (0, 1, 2, 8, 64, 257, 1001, 4093)
 """Positions at which rotations are measured. Each is a few times the one before, so
 that full turns can be counted, and bfloat16 does not represent the last three."""
 ROWS = 24
-"""Number of tokens that are drawn: enough samples for a fit of two numbers and for a search
-among thousands of columns."""
+"""Number of tokens that are drawn: enough samples for a fit of two numbers and for a
+search among thousands of columns."""
 REPEATS = 3
 """Number of copies of each token in its row. With a single token, any product of two
 vectors would have the shape of a score."""
