@@ -140,7 +140,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
         ),
         Misconception(
             "Base 10,000, whatever `base` is",
-            "The base is an argument. With a larger one fewer pairs make a full turn.",
+            "The base is an argument. With a larger one no more pairs make a full turn.",
             lambda d, base, length: pairs_with_full_turn(d, 10000.0, length),
         ),
         Misconception(
