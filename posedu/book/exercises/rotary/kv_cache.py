@@ -816,7 +816,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
         ),
         Misconception(
             "Keys computed",
-            "In one of the cases the keys overflow float64, but the absorbed query "
+            "In one of the cases some keys overflow float64, but the absorbed query "
             "does not.",
             _in_full,
         ),
@@ -844,7 +844,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
 $q^\top (U_h c_j) = (U_h^\top q)^\top c_j$: multiply the query by $U_h^\top$ once, and read the latents as they are cached.
 The rotated features have one key for all heads and are added; both parts are divided by $\sqrt{d + r}$, the root of all features of a query.
 The rotated part cannot be absorbed in this way, because the rotation between query and key is another one at every offset: {prf:ref}`the theorem that rotated features cannot be absorbed <thm-cache-absorb>`.
-One input of the check has numbers with which every key would overflow.
+One input of the check has numbers with which some keys would overflow.
 """,
 )
 
