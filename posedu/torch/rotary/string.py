@@ -142,7 +142,7 @@ class STRING(PairRotation):
                 if self.heads is not None:
                     p = p.repeat_interleave(x.shape[-3] // self.heads, 0)
                 return super()._rotate(wide @ p.mT, table).to(x.dtype)
-            less = cos - 1  # x + (R − I) x does not round features without rotation
+            less = cos - 1  # x + (R − I) x rounds nothing where R = I
             if torch.compiler.is_compiling() or not x.numel():
                 # Compilers lack complex numbers, MKL lacks transforms of no numbers.
                 q = _fourier_basis(self.d, x.device)
