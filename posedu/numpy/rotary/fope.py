@@ -248,8 +248,8 @@ def fope_scores(
     Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
     times conjugate key pair, as complex numbers, and C_p and S_p are the cosine and
     sine series of pair p (arXiv 2412.17739 Eq. 12). The scores are relative by
-    construction and not divided by √d. :func:`fope` on queries and keys can't give
-    them: a series for every query and key must be computed. Equation
+    construction and not divided by √d. In general :func:`fope` on queries and keys
+    does not give them; here a series is computed for every query and key. Equation
     ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key heads than
     query heads, each key head serves a group of neighboring query heads.
     """

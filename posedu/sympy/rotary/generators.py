@@ -64,7 +64,7 @@ def exponential(a: sp.Matrix) -> sp.Matrix:
         return _exponential(plus, -(plus**2)[0, 0]) * _exponential(
             minus, -(minus**2)[0, 0]
         )
-    raise ValueError(f"a closed form is known for sizes 2, 3 and 4, got {a.rows}")
+    raise ValueError(f"closed forms are implemented for sizes 2, 3 and 4, got {a.rows}")
 
 
 def isoclinic(a: sp.Matrix) -> tuple[sp.Matrix, sp.Matrix]:
