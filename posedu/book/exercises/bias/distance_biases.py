@@ -473,7 +473,7 @@ Python's integers have no largest one.
     explanation=r"""
 Yes: $t \ge E\,(T/E)^{k/E}$ holds exactly if $t^E E^k \ge E^E T^k$, since both sides are positive and raising to the power $E$ keeps their order; these are integers, and Python's have no rounding.
 With a logarithm, the distances to fear are those where the power is a whole number: for $E = 5$ and $T = 160$ bucket 6 begins at $t = 10$, and `np.log(10/5) / np.log(160/5) * 5` may be just below 1.
-Another order of the same operations fails elsewhere, as `5 * log2(15/5) / log2(1215/5)` does, so no order is safe.
+Another order of the same operations fails elsewhere, as `5 * log2(15/5) / log2(1215/5)` does, so neither is safe.
 With $10^{-9}$ added before it is rounded down, the logarithm is right for all $E \le 64$ and $T \le 5000$, and wrong for $E = 41$, $T = 5810$ at $t = 2210$.
 """,
 )

@@ -966,7 +966,7 @@ Which number of slopes can be smaller than the number of pieces?
     explanation=r"""
 A slope that comes back is counted once.
 With two or three entries there are at most two pieces, and no slope can come back after another, so the count is right; with four entries the slopes may be 1, 0, 1, as for 0, 1, 1, 2: two kinks, and she counts one.
-A histogram with two wide bins always misleads her: the slope 0 of each bin comes back after the ramp between them.
+A histogram with two wide bins of different heights always misleads her: the slope 0 of each bin comes back after the ramp between them.
 Her tests were all concave or convex, and there no slope returns.
 """,
     level="optional",
