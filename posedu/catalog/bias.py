@@ -54,7 +54,7 @@ ENCODINGS = (
             variant(slopes="authors", sides="one-sided", heads=6),
         ),
         parameters="0",
-        cost="O(L) a head and layer, as one more feature of queries and keys",
+        cost="O(L) a head and layer, as a few more features of queries and keys",
         relative="exactly",
         crosses=("positions",),
         bounded="no: the bias falls without end",
