@@ -172,9 +172,10 @@ def counted_bias(
 
     ``values`` has a number for each query and each whole position 0 … npos − 1. p_ij is
     the sum of the gates σ(``gate_logits``) of the keys from j to i, at most npos − 1.
-    For the gradient the function keeps the gate logits alone, 4 bytes for each query
-    and key in float32, and recomputes gates, positions and indices. Keys where ``mask``
-    is false have the gate 0; keys after the query always have it.
+    For the gradient the function keeps its arguments, of which the gate logits take 4
+    bytes for each query and key in float32, and recomputes gates, positions and
+    indices; compiled, it keeps what the compiler chooses. Keys where ``mask`` is false
+    have the gate 0; keys after the query always have it.
 
     Raises
     ------
