@@ -274,4 +274,4 @@ def constant_gate_bias(
     require_dimension("heads", heads, 1)
     require_times(shortest, longest)
     rate = 1 / np.geomspace(float(shortest), float(longest), heads)
-    return -(rate + np.log1p(-np.exp(-rate)))
+    return -(rate + np.log(-np.expm1(-rate)))

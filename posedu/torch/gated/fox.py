@@ -165,7 +165,7 @@ def _bias_of_times(heads: int, times: tuple[float, ...]) -> Tensor:
     first, last = map(math.log, times)
     log_times = torch.linspace(first, last, heads, dtype=torch.float64)
     rate = 1 / log_times.exp()
-    start = -(rate + torch.log1p(-torch.exp(-rate)))
+    start = -(rate + (-torch.expm1(-rate)).log())
     return start.to(torch.get_default_dtype())
 
 
