@@ -414,19 +414,19 @@ Python's integers have no largest one.
         Misconception(
             "A whole logarithm rounded down, times E first",
             "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, in "
-            "this order of the operations as in any other. Compare integers.",
+            "this order of the operations, too. Compare integers.",
             _rounded_down(lambda t, E, T: E * np.log(t / E) / np.log(T / E)),
         ),
         Misconception(
             "A whole logarithm of base 2 rounded down",
             "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, in "
-            "this order of the operations as in any other. Compare integers.",
+            "this order of the operations, too. Compare integers.",
             _rounded_down(lambda t, E, T: E * np.log2(t / E) / np.log2(T / E)),
         ),
         Misconception(
             "A whole quotient of differences rounded down",
             "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, in "
-            "this order of the operations as in any other. Compare integers.",
+            "this order of the operations, too. Compare integers.",
             _rounded_down(
                 lambda t, E, T: E * (np.log(t) - np.log(E)) / (np.log(T) - np.log(E))
             ),
