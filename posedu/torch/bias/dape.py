@@ -38,8 +38,8 @@ class DAPE(Encoding):
     the kernel is wide: one in the first version, three in the second. Neighbors are
     counted among the keys that the query may attend to: with padding between tokens, or
     segments that alternate, the keys are gathered first. Except under a compiler,
-    hidden units are computed for a tile of queries at a time, and again for the
-    gradient. Attention takes O(L²) memory. Equation ``def-dape``.
+    hidden units are computed for a tile of queries at a time and, if there are several
+    tiles, again for the gradient. Attention takes O(L²) memory. Equation ``def-dape``.
 
     Parameters
     ----------
