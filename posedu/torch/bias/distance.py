@@ -18,10 +18,10 @@ class ByDistance(Encoding):
     """Base class of additive biases by offset, defined in :meth:`of_offsets`.
 
     The offset is query position minus key position; each head has a bias of its own.
-    Where positions count up by one, the bias is computed once for each offset. The
-    matrix of the bias is then a view of this row of numbers (Toeplitz), and a
-    ``score_mod``, the function by which FlexAttention changes a logit, looks the bias
-    up in the row.
+    Where no positions are given, so that they count up by one, the bias is computed
+    once for each offset. The matrix of the bias is then a view of this row of numbers
+    (Toeplitz), and a ``score_mod``, the function by which FlexAttention changes a
+    logit, looks the bias up in the row.
     """
 
     def of_offsets(
@@ -71,8 +71,8 @@ def matrix_by_distance(
     """Return the bias of every (query, key) pair, by the function ``of_offsets``.
 
     ``of_offsets`` maps offsets (query position minus key position) to their bias for
-    each head. Where positions count up by one, the bias is computed once for each
-    offset, and the matrix returned is a view of these numbers.
+    each head. Where positions are known to count up by one, the bias is computed once
+    for each offset, and the matrix returned is a view of these numbers.
     """
     row = _row(of_offsets, tokens)
     if row is None:
