@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import sympy as sp
@@ -130,6 +131,30 @@ def test_time_scales_are_even_in_their_logarithm():
     module = FoX(4, 5, gate="fixed", gate_bias=(1.0, 16.0))
     np.testing.assert_allclose(module.gate_bias.detach(), bias, rtol=1e-6)
     assert not module.gate_bias.requires_grad
+
+
+def bias_by_log1p(heads, *, shortest, longest):
+    """The bias by ``log1p(-exp(-rate))``, which cancels for long time scales."""
+    rate = 1 / np.geomspace(shortest, longest, heads)
+    return -(rate + np.log1p(-np.exp(-rate)))
+
+
+def slope_errors(start):
+    """Relative errors of slopes from ``start`` and of T, per bound of the chapter."""
+    shares = []
+    for time in np.geomspace(1e-3, 1e12, 61):
+        (bias,) = start(1, shortest=time, longest=time)
+        exact = 1 / mpmath.mpf(time)
+        slope = mpmath.log1p(mpmath.exp(-mpmath.mpf(bias)))
+        bound = 2.0**-53 * (abs(math.log(time)) + abs(bias) + 6)
+        shares.append(float(abs(slope / exact - 1)) / bound)
+    return shares
+
+
+def test_a_slope_has_its_stated_error_at_every_time_scale():
+    with mpmath.workdps(40):
+        assert 0.1 < max(slope_errors(reference.constant_gate_bias)) <= 1
+        assert max(slope_errors(bias_by_log1p)) > 1000
 
 
 def fox_layer(route, seed=0, **options):
