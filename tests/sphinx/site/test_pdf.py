@@ -15,6 +15,7 @@ PAGES = ["book/nope/nope", "book/practice/port-rope", "book/reference/notation"]
 WRAPS = "Port a model with RoPE between codebases"  # a title of two lines
 PARTS = {"Foundations": PAGES[:1], "Practice": PAGES[1:2]}
 LEDGER, GLANCE = "book/reference/ledger", "book/reference/at-a-glance"
+SORTED = "book/practice/as-shipped"
 IN_CODE, GUESS = "book/recurrent/chunks", "book/stickbreaking/stickbreaking"
 GUESSES = "book/rotary/commuting-generators", "book/attention/permutation-equivariance"
 
@@ -141,9 +142,15 @@ def test_paper_has_no_search_field_no_pointer_and_no_guess(tab):
         tab.goto(f"{address}{GLANCE}.html")
         assert tab.locator(".posedu-filters").is_hidden()
         assert tab.get_by_text("scroll it sideways").is_hidden()
+        tab.goto(f"{address}{SORTED}.html")
+        assert tab.get_by_text("A click on a column").is_hidden()
+        head = "() => getComputedStyle(document.querySelector('th button')).display"
+        assert tab.evaluate(head) == "contents"  # else the next page has it empty
         tab.goto(f"{address}{IN_CODE}.html")
         assert tab.get_by_text("Point at a term").is_hidden()
         assert tab.locator(".posedu-in-code").first.is_visible()
+        assert tab.get_by_text("To work on your own copy").first.is_hidden()
+        assert not [s for s in tab.locator("input[type=range]").all() if s.is_visible()]
         tab.goto(f"{address}{GUESS}.html")
         assert tab.locator("[data-covered] .summary").is_visible()
 

@@ -52,7 +52,7 @@ class NotebookLinks(SphinxDirective):
         parts.append(nodes.Text(advice))
         if colab := colab_link(self.config, docname):
             parts[:0] = [external(colab, "Open it in Colab"), nodes.Text(". ")]
-        return [nodes.paragraph("", "", *parts)]
+        return [nodes.paragraph("", "", *parts, classes=["posedu-screen"])]
 
 
 def add_buttons(app, pagename, templatename, context, doctree):

@@ -45,8 +45,12 @@ class Translation(Notation):
 def markdown_table(head, rows):
     """Return a MyST table in a box that scrolls sideways on a narrow screen.
 
-    ``head`` are the column titles, ``rows`` lists of cells.
+    ``head`` are the column titles, ``rows`` lists of cells. A ValueError is raised for
+    a cell with ``|``, which would end it.
     """
+    for cell in (cell for row in rows for cell in row):
+        if "|" in str(cell):
+            raise ValueError(rf"a cell must not have |, write \lvert x\rvert: {cell!r}")
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in lines)
     return f"::::{{div}} posedu-wide\n\n{table}\n\n::::\n"

@@ -35,6 +35,7 @@ SOLUTIONS = "posedu-with-solutions"  # a file, and a class of <html> in print.cs
 LEFT_OUT = (
     *("notebooks/", "book/developers/", "book/teaching/"),
     *("book/reference/api", "book/reference/renamed", "book/reference/status"),
+    *("book/reference/compare", "book/practice/live-model"),
 )
 MARGIN = {"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"}
 NUMBER = """<div style="font: 9px sans-serif; width: 100%; text-align: center">

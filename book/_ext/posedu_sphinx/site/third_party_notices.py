@@ -200,12 +200,12 @@ class Archive(SphinxDirective):
     def run(self):
         """Return two paragraphs: links to the packed site and to license notices."""
         up = "/".join([".."] * self.env.docname.count("/"))
-        whole = nodes.paragraph("", "", classes=["posedu-archive"])
+        whole = nodes.paragraph("", "", classes=["posedu-archive", "posedu-screen"])
         whole += [
             external(f"{up}/{ARCHIVE}", "The whole site in one archive"),
             nodes.Text(": unpack it and open index.html; it needs no server."),
         ]
-        licenses = nodes.paragraph("", "")
+        licenses = nodes.paragraph("", "", classes=["posedu-screen"])
         licenses += [
             external(f"{up}/{NOTICES}", "Licenses"),
             nodes.Text(" of the scripts and fonts that the site serves."),
