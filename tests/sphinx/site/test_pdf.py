@@ -183,6 +183,16 @@ def test_links_to_pages_that_paper_lacks_are_text(tab):
     assert names and names <= {*pdf.on_paper(contents.documents())}
 
 
+def test_no_line_begins_with_the_mark_after_a_formula(tab):
+    marked = """() => [...document.querySelectorAll("article span.math")]
+      .filter(e => /^[,.;:!?)]/.test(e.nextSibling?.textContent ?? ""))
+      .map(e => getComputedStyle(e.parentElement).whiteSpace)"""
+    with served(HTML) as address:
+        pdf.printed(tab, address, PAGES[0])
+    found = tab.evaluate(marked)
+    assert len(found) > 10 and {*found} == {"nowrap"}
+
+
 def test_every_page_has_its_number(files):
     for number, page in enumerate(files[0].pages, 1):
         assert str(number) in page.extract_text().split()

@@ -58,8 +58,19 @@ READY = """async () => {
   await (window.MathJax && MathJax.startup.promise);
   await document.fonts.ready;
 }"""
-# Links to pages that paper lacks become text. Returns the headings, the title first.
+# Links to pages that paper lacks become text, and no line begins with the mark after a
+# formula. Returns the headings, the title first.
 SETTLE = """printed => {
+  for (const formula of document.querySelectorAll("article span.math")) {
+    const text = formula.nextSibling;
+    const mark = text?.nodeType == Node.TEXT_NODE && text.data.match(/^[,.;:!?)]+/);
+    if (!mark) continue;
+    text.data = text.data.slice(mark[0].length);
+    const whole = document.createElement("span");
+    whole.style.whiteSpace = "nowrap";
+    formula.replaceWith(whole);
+    whole.append(formula, mark[0]);
+  }
   for (const link of [...document.links]) {
     const [page] = link.href.split("#");
     const isOwn = page.startsWith(location.origin);
