@@ -27,9 +27,9 @@ def fire_explorable() -> Explorable:
     )
     middle = middle_of(QUERY, THRESHOLD)
     picture = f"""
-<svg class="plot" viewBox="0 0 406 204" role="img" aria-label="A broken line over the
- distance of a key, from 0 to the query's position, and a paler one, that of a query at
- the threshold">
+<svg class="plot" viewBox="0 0 406 204" role="img" aria-label="A curve with kinks over
+ the distance of a key, from 0 to the query's position, and a dashed one, that of a
+ query at the threshold">
 {marks}<text x="210" y="198">distance</text>
 <text x="30" y="22" style="text-anchor:end">0</text>
 <text x="30" y="156" style="text-anchor:end">−1</text>

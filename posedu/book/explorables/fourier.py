@@ -32,8 +32,8 @@ def fourier_explorable() -> Explorable:
     off, worst = estimate_off(SIGMA, PAIRS), fit_off(SIGMA, PAIRS)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 396" role="img" aria-label="Above, two curves over
- the offset of two positions, the kernel and its estimate; below, three: a curve to be
- learned with dots on it, and what is fitted to the dots">
+ the offset of two positions, the kernel and its estimate; below, two: a curve to be
+ learned, with dots on it, and what is fitted to the dots">
 <text x="215" y="18">inner product of two positions' features</text>
 <text x="40" y="30" style="text-anchor:end">1</text>
 <text x="40" y="120" style="text-anchor:end">0</text>
@@ -70,8 +70,8 @@ def fourier_explorable() -> Explorable:
         summary=_summary_text(SIGMA, PAIRS, off, worst),
         caption="Above, the inner products of random Fourier features scatter around "
         "a Gaussian whose width is 1/(2πσ). Below, ridge regression on the same "
-        "features from twelve dots: with a small σ the fit is too smooth, with a large "
-        "one it falls to 0 between the dots.",
+        "features from twelve dots: with a small σ the fit is too smooth; with a large "
+        "one and many frequencies it falls toward 0 between the dots.",
         numbers=NORMAL.tolist(),
     )
 

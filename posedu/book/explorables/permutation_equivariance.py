@@ -62,8 +62,8 @@ def permutation_equivariance_explorable() -> Explorable:
         ),
         summary=f"{names[_key(AFTER)]}, without positions: each word keeps its output, "
         "changed by 0.00, and the mean moves by 0.00.",
-        caption="Each arrow is attention's output for one word; the dashed arrow is "
-        "the output before the order changed.",
+        caption="The arrows are attention's outputs for the words, and their mean; the "
+        "dashed arrows are those before the order changed.",
         numbers=numbers,
     )
 
