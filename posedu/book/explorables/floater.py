@@ -20,7 +20,7 @@ def floater_explorable() -> Explorable:
     """
     picture = f"""
 <svg class="plot" viewBox="0 0 400 240" role="img" aria-label="A circle with 25 dots,
- and a path of straight lines from dot to dot that starts on it">
+ and a path of straight lines, also with 25 dots, that starts at one of them">
 <g transform="translate(200,120) scale(100,-100)">
 <circle r="1" fill="none" stroke="currentColor" stroke-opacity="0.3"
  style="vector-effect:non-scaling-stroke"/>
