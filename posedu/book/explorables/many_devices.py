@@ -43,7 +43,7 @@ def many_devices_explorable() -> Explorable:
             Slider("rank", "marked rank", 0, RANKS - 1, RANK),
         ),
         summary=_summary(loads),
-        caption="Left: pairs of all steps pale, of this step blue, of the marked rank "
+        caption="Left: all pairs pale, this step's blue, the marked rank's among these "
         "orange; at the edges, the marked rank's queries and the keys that it has now. "
         "Right: the ranks, and outside each the rank whose keys it has now; dashed: no "
         "pair to compute. Below: the times of the ranks, a row each. A step ends when "
