@@ -1074,7 +1074,7 @@ In NumPy the exclusive or of integers is `^`.
     tolerance=0.0,
     explanation=r"""
 With a table of $2^k$ rows only the last $k$ binary digits count, and those of a product depend on the last $k$ digits of its factors alone: a wrap at $2^{32}$ removes higher ones, so it changes nothing, by {prf:ref}`the theorem on lines <thm-hash-grid-line>`.
-64-bit integers hold these products exactly; floats do not.
+64-bit integers and float64 hold these products exactly; float32 does not.
 """,
 )
 

@@ -469,8 +469,8 @@ How many pairs of positions are there?
         ),
         Misconception(
             "Chebyshev's bound",
-            "1/(2 m ε²) bounds the probability at one offset, too, but far less "
-            "tightly. The bound with the exponential is asked for.",
+            "1/(2 m ε²) bounds the probability at one offset, too, but falls "
+            "slowly with m. The bound with the exponential is asked for.",
             lambda n, eps, delta: math.ceil(n * (n - 1) / 2 / (2 * delta * eps**2)),
         ),
         Misconception(

@@ -234,8 +234,8 @@ Only the number that divides $p$ differs, and both rules begin at 1.
         ),
         Misconception(
             "Exponent with its 2 twice",
-            "Every frequency of yours is squared. The slowest should be near 1/10000, "
-            "not near 1/10000².",
+            "Every frequency of yours is squared. p counts pairs; does yours count "
+            "features?",
             lambda d, spacing: frequencies(d, spacing) ** 2,
         ),
         Misconception(
@@ -251,8 +251,8 @@ Only the number that divides $p$ differs, and both rules begin at 1.
         ),
         Misconception(
             "Exponent of the paper's rule without its 2",
-            "Of d/2 pairs the slowest should come near 1/10000. With −p/d it stops "
-            "near 1/100.",
+            "For large d the slowest of d/2 pairs should come near 1/10000. With −p/d "
+            "it stops near 1/100.",
             _by_rule(lambda p, d: -p / d, _tensor2tensor),
         ),
         Misconception(
@@ -263,7 +263,7 @@ Only the number that divides $p$ differs, and both rules begin at 1.
         ),
         Misconception(
             "2p divided by d − 1 in tensor2tensor's rule",
-            "With −2p/(d − 1) the last frequency is not quite 1/10000. By what must p "
+            "With −2p/(d − 1) the last frequency is above 1/10000. By what must p "
             "be divided for the last pair?",
             _by_rule(_paper, lambda p, d: -2 * p / (d - 1)),
         ),
@@ -520,7 +520,7 @@ An equation that holds for all angles $\omega i$ holds for $0$ and $\pi/2$; each
     explanation=r"""
 The addition theorems give $\sin(\omega i + \omega t) = \cos \omega t \sin \omega i + \sin \omega t \cos \omega i$ and $\cos(\omega i + \omega t) = -\sin \omega t \sin \omega i + \cos \omega t \cos \omega i$.
 The coefficients are the rows of $M$: $(\cos \omega t, \sin \omega t)$ and $(-\sin \omega t, \cos \omega t)$.
-Two angles are enough, because $(0, 1)$ and $(1, 0)$ span the plane; by {prf:ref}`the theorem on the group of shifts <thm-sin-group>` no other matrix shifts all integer positions by $t$.
+Two angles are enough, because $(0, 1)$ and $(1, 0)$ span the plane; by {prf:ref}`the theorem on the group of shifts <thm-sin-group>` no other matrix shifts all integer positions by $t$, for $0 < \omega < \pi$.
 """,
 )
 
@@ -683,7 +683,7 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
         ),
         Misconception(
             "Exponent without its 2",
-            "10000^(−p/d) for d/2 pairs ends near 1/100. Each pair has two features, "
+            "10000^(−p/d) for d/2 pairs stays above 1/100. Each pair has two features, "
             "so the factor is 10000^(−2p/d).",
             _with_frequencies(lambda p, d: 10000.0 ** (-p / d)),
         ),

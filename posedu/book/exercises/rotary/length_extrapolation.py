@@ -81,8 +81,8 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
         ),
         Misconception(
             "Missing factor 2 in the exponent",
-            "The frequency of pair p is base^(−2p/d): there are d/2 pairs, and the "
-            "last frequency comes near 1/base.",
+            "The frequency of pair p is base^(−2p/d): there are d/2 pairs, and for "
+            "large d the last frequency comes near 1/base.",
             _count(exponent=lambda p, d: -p / d),
         ),
         Misconception(
