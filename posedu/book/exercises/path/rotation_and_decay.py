@@ -775,14 +775,10 @@ Multiply the matrices by hand: which entries cancel?
             lambda phi, a, b: sp.zeros(2, 2),
         ),
         Misconception(
-            "Products in the other order",
-            "R D acts with D first. Your difference is D R − R D.",
+            "Products in the other order, or gates exchanged",
+            "Your answer is D R − R D. In R D the matrix D acts first, and a is the "
+            "gate of the first coordinate.",
             lambda phi, a, b: -commutator(phi, a, b),
-        ),
-        Misconception(
-            "Gates exchanged",
-            "a is the gate of the first coordinate, the upper left entry of D.",
-            lambda phi, a, b: commutator(phi, b, a) * 2,
         ),
         Misconception(
             "Product alone",
