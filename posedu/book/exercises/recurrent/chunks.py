@@ -395,7 +395,7 @@ What is $e^{G_r - G_s}$ for $s > r$, and what is $0 \cdot \infty$?
         ),
         Misconception(
             "Small products cut off",
-            "Products below 10⁻¹⁰ are small and not 0.",
+            "Products below 0.001 are small and not 0.",
             lambda log_decay: np.where(decays(log_decay) < 1e-3, 0, decays(log_decay)),
         ),
     ),
@@ -411,7 +411,7 @@ What is $e^{G_r - G_s}$ for $s > r$, and what is $0 \cdot \infty$?
     explanation=r"""
 The mask comes first: with $e^{-\infty} = 0$ the later tokens get exactly 0, and all other exponents are at most 0, so that nothing overflows.
 {ref}`Masking afterwards <err-chunks-mask>` multiplies 0 and $\infty$, in the outputs or at the latest in the gradients.
-The quotient $e^{G_r} / e^{G_s}$ is $0/0$ as soon as $G_s$ is below about −745, in float32 below −103.
+The quotient $e^{G_r} / e^{G_s}$ is $0/0$ as soon as $G_s$ is below about −745, in float32 below −104.
 $\Gamma_{rs}$ in {prf:ref}`the definition <def-chunk-decays-box>` has this number for each feature.
 """,
 )
@@ -1176,7 +1176,7 @@ The time of moving the state is shared by the $C$ tokens of a chunk.
     explanation=r"""
 The time per token is $C (d + d_v) + 2 d\, d_v + 2 \rho\, d\, d_v / C$, with its minimum at $C_0 = \sqrt{2 \rho\, d\, d_v / (d + d_v)}$, {eq}`eq-chunk-best`; for $d = d_v$ it is $\sqrt{\rho\, d}$.
 A head four times as large has a best size twice as large.
-With half of the best size the time is larger by $(d + d_v) C_0 / 2$, for $d = d_v = 128$ and $\rho = 32$ by 12 %: the minimum is flat, and powers of 2 are fine enough.
+With half of the best size the time is larger by $(d + d_v) C_0 / 2$, for $d = d_v = 128$ and $\rho = 32$ by an eighth: the minimum is flat, and powers of 2 are fine enough.
 Kernels keep the state in fast memory between chunks, where $\rho$ is small; the number of steps in sequence, and the size of the machine's matrix products, then decide.
 """,
     prediction=Prediction(

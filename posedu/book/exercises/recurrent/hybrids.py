@@ -871,8 +871,8 @@ Solve $\alpha^n = \frac12$ for $n$.
             _half(lambda A, b: np.log(2) / (np.exp(A) * np.logaddexp(0, b))),
         ),
         Misconception(
-            "Quantiles of the gates",
-            "The half-life of the mean step is not the quantile of the half-lives.",
+            "Quantiles of the exponents",
+            "A larger exponent has a shorter half-life, so their orders are opposite.",
             lambda A, b, shares: (
                 np.log(2) / np.quantile(A * np.logaddexp(0, b), shares)
             ),
