@@ -462,8 +462,8 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
         ),
         Misconception(
             "Stick's weights normalized",
-            "The rest of a stick is not divided among the keys. Keep the rest: there "
-            "a constant has the most effect.",
+            "The rest of a stick is not divided among the keys. Keep the rest: a "
+            "constant changes it, too.",
             _weight_changes(softmax, lambda z: _break(z) / _break(z).sum()),
         ),
         Misconception(

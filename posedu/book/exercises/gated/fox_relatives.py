@@ -1033,7 +1033,7 @@ Between which neighbors does the number fall most, and by what rule does the mea
     explanation=r"""
 Query $i$ needs a matrix for each digit 1 of $i$ and one for itself.
 The most falls from $i = 2^n - 1$, with $n + 1$ matrices, to $i = 2^n$, with two: all buckets have become one.
-Over $2^n$ tokens each digit is 1 half of the time, so the mean is $1 + n/2$: half as many as the logarithm, which is why {prf:ref}`one matrix for each bucket <thm-log-linear-states>` costs less than its name says.
+Over $2^n$ tokens each digit is 1 half of the time, so the mean is $1 + n/2$: about half of the logarithm, which is why {prf:ref}`one matrix for each bucket <thm-log-linear-states>` costs less than its name says.
 """,
     prediction=Prediction(
         "How many matrices does a query of a text of 4,096 tokens need on average?",

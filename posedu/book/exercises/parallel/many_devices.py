@@ -176,7 +176,7 @@ In a ring there are $n - 1$ exchanges; with Ulysses a rank keeps one part of $n$
     ),
     explanation=r"""
 In a ring a rank sends $n - 1$ times the keys and values of one chunk of $c = N/n$ tokens: $(n - 1)\, 2 c g d b$ bytes for numbers of $b$ bytes, the main term of {eq}`eq-cut-bytes`.
-An all-gather sends as many bytes at once: one latency in place of $n - 1$, and keys and values of all tokens in memory, where a ring holds one chunk of another rank.
+An all-gather sends as many bytes at once: one call in place of $n - 1$, and keys and values of all tokens in memory, where a ring holds one chunk of another rank.
 With Ulysses queries, keys, values and outputs move, $c\, (2 H + 2 g)\, d b$ bytes, of which $1/n$ stays: $\frac{n-1}{n}\, c\, (2H + 2g)\, d b$.
 Ring over Ulysses is $n g / (H + g)$, so they are equal at $n = 1 + H/g$, and with more ranks Ulysses sends less, as long as $g \ge n$.
 """,
