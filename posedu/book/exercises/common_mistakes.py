@@ -332,7 +332,7 @@ class Diagnosis:
                 other = shape.format(f"`{name}`")
                 yield (
                     f"Your answer is right for {other}",
-                    f"Somewhere your code uses {other} in place of `{name}`.",
+                    f"It is as if your code used {other} in place of `{name}`.",
                     lambda case, n=n, change=change: solution(
                         *_with(case, {n: change(case[n])})
                     ),
@@ -824,7 +824,7 @@ def _to_digits(pairs: Pairs, tolerance: float) -> bool:
     """Return whether no number is off by more than 2^-7 of the right one.
 
     ``pairs`` has the learner's and the right array for each test input. bf16 rounds
-    by up to 2^-9, and a few roundings may add up. ``tolerance`` is ignored.
+    by up to 2^-8, and two roundings may add up. ``tolerance`` is ignored.
     """
     return all(
         want.dtype.kind == "f" and (_errors(got, want) <= 2**-7 * _sizes(want)).all()
