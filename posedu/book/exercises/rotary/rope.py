@@ -137,8 +137,8 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
         ),
         Misconception(
             "Minus sign at a in the second entry",
-            "With both minus signs the matrix is symmetric, a reflection. Where does a "
-            "quarter turn take (1, 0)?",
+            "With both minus signs the matrix is symmetric and changes lengths. Where "
+            "does a quarter turn take (1, 0)?",
             lambda a, b, alpha: sp.Matrix(
                 [
                     a * sp.cos(alpha) - b * sp.sin(alpha),
@@ -722,8 +722,8 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
         ),
         Misconception(
             "Signs of the second member exchanged",
-            "The second member is a · sin + b · cos. Your answer rotates the pair and "
-            "reflects it.",
+            "The second member is a · sin + b · cos. At the angle 0 your answer changes "
+            "the sign of b.",
             _rope_by(
                 lambda a, b, cos, sin: a * cos - b * sin,
                 lambda a, b, cos, sin: a * sin - b * cos,

@@ -919,7 +919,7 @@ Which axis of `q` is that?
         ),
         Misconception(
             "Inkling's formula",
-            "Inkling's formula is smooth, and 1 up to L. Llama 4's grows in steps.",
+            "Inkling's formula has no steps, and is 1 up to L. Llama 4's has steps.",
             _scale_queries(
                 lambda q, at, a, n: (
                     1 + a * torch.log(torch.clamp((at + 1) / n, min=1))
