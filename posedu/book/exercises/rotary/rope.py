@@ -230,8 +230,8 @@ A full turn is $2\pi$ radians.
         ),
         Misconception(
             "Missing factor 2 in the exponent",
-            "The exponent is −2p/d. With p/d the slowest of the d/2 pairs would only "
-            "reach the square root of the base.",
+            "The exponent is −2p/d. With −p/d the slowest of the d/2 pairs would stay "
+            "above one over the root of the base.",
             lambda: _results_of(
                 [sp.Integer(10000) ** sp.Rational(-p, 8) for p in range(4)]
             ),
