@@ -92,8 +92,8 @@ class Ring:
         """Yield for each step the blocks to compute: which chunk meets which.
 
         A block is (step, place of the query chunk in this rank, place of the key chunk
-        in its rank, number of the key chunk). Blocks without an allowed pair are left
-        out.
+        in its rank, number of the key chunk). Blocks whose keys are all later or
+        all too far are left out.
         """
         n, tokens = self.ranks.size, self.tokens
         for step in range(n):
