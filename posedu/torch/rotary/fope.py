@@ -80,7 +80,7 @@ class FoPE(PairRotation):
         Where the series acts. ``"tokens"``: on every query and key, as the code (scores
         then are relative only where each pair is one wave, ``eq-fope-mixing``).
         ``"offset"``: on the scores, as the paper's formula; it costs O(L² kept d) time
-        and O(L² d) memory. Default ``"tokens"``.
+        and O(L² (kept + d)) memory. Default ``"tokens"``.
     heads
         Number of heads with coefficients of their own; under grouped queries the
         key-value heads. ``None``: one set for all.
