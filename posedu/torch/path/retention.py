@@ -135,8 +135,8 @@ class Retention(PairRotation, Recurrence):
             follows = follows & (of_segment == _earlier(of_segment))
         steps = steps.masked_fill(~follows, 0.0)
         steps = gathered(steps, tokens.sequence_order.argsort(1))
-        log_decay = steps[..., None] * self.log_decays(steps.device)
-        return log_decay, torch.ones_like(log_decay)
+        _, ones = super().decays(tokens)
+        return steps[..., None] * self.log_decays(steps.device), ones
 
     def carry(
         self, tokens: Tokens, states: Mapping[str, State]

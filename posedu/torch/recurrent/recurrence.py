@@ -172,9 +172,10 @@ class Recurrence(Encoding):
         Padding writes nothing, and the state passes it as it is.
         """
         log_decay, beta = (t.transpose(1, 2) for t in self.decays(tokens))
-        dtype = torch.promote_types(q.dtype, log_decay.dtype)
+        # Log decays may be float64, whose sums are: states and products need not be.
+        dtype = torch.promote_types(q.dtype, beta.dtype)
         q = functional.pad(q, (0, 0, tokens.keys - q.shape[2], 0))
-        q, k, v, log_decay, beta = (t.to(dtype) for t in (q, k, v, log_decay, beta))
+        q, k, v, beta = (t.to(dtype) for t in (q, k, v, beta))
         segments = tokens.segments
         if segments is None:
             segments = tokens.key_positions.new_zeros(len(q), 0, dtype=torch.int64)

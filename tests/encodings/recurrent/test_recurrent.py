@@ -22,6 +22,7 @@ from posedu.torch import (
     Retention,
     attend,
 )
+from posedu.torch.state_cache import StateCache
 from support.path import layer_of, normal, texts_alone
 
 CLOSE = {"rtol": 0, "atol": 1e-11}
@@ -129,6 +130,16 @@ def test_a_window_hides_keys_and_leaves_the_state(name):
     x = normal(1, 9, 16)
     torch.testing.assert_close(fused(x), eager(x), **CLOSE)
     assert (fused(x) - layer(name)(x))[:, 3:].abs().max() > 1e-3
+
+
+@every
+def test_states_of_float32_tokens_are_float32(name):
+    made, cache = layer(name).float(), StateCache()
+    with torch.no_grad():
+        made(normal(1, 5, 16).float(), cache=cache)
+    sums = "angles", "position"  # which stay float64
+    found = {t.dtype for key, t in cache.states.items() if key not in sums}
+    assert found == {torch.float32}
 
 
 @every
