@@ -28,7 +28,8 @@ ENCODINGS = (
         chapter="stickbreaking",
         lab="stickbreaking",
         parameters="0",
-        cost="O(L² d) a head and layer, in the place of the softmax; in tiles, memory O(L d)",
+        cost="O(L² d) a head and layer, in the place of the softmax; in tiles O(L d) "
+        "memory",
         relative="needs no position: the order of the keys is enough",
         crosses=("ordered",),
         bounded="yes: weights sum to at most 1",
