@@ -13,9 +13,9 @@ from posedu.torch._tensors import is_wrapped
 class Reserve:
     """Memory that holds a tensor, with room for more entries along one axis.
 
-    Caches that were copied from each other share the memory. Numbers that were written
-    once are never overwritten: a tensor grows in place only if it ends where the
-    written part of the memory ends; any other tensor is copied to new memory first.
+    Caches that share tensors share the memory. Numbers that were written once are never
+    overwritten: a tensor grows in place only if it ends where the written part of the
+    memory ends; any other tensor is copied to new memory first.
 
     ``like`` is a tensor that gives shape (except for ``axis``, along which it grows),
     dtype and device; ``capacity`` is the number of entries along this axis.

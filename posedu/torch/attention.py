@@ -433,7 +433,7 @@ class Attention(nn.Module):
         key_padding_mask
             True where a key is padding, to be ignored (PyTorch's convention), for all
             keys including the cached ones. A query without any key gives zeros before
-            the output projection.
+            the output projection (under stick-breaking, what its remainder weighs).
         segments
             For packed sequences: the number of each token's sequence. A token
             attends only to tokens of the same number.

@@ -55,9 +55,10 @@ class KVCache:
 
     Without gradients (``torch.no_grad`` or ``torch.inference_mode``), the cached
     tensors grow in place, in memory for ``capacity`` tokens: a step then writes the new
-    tokens and copies nothing. A cache that was copied from another shares the memory
-    until both append; the second one to append copies its tokens first. With gradients
-    and under ``torch.compile``, each call copies the cached tokens.
+    tokens and copies nothing. A cache and its :meth:`shared` one use the same memory
+    until both append; the second one to append copies its tokens first (``copy.copy``
+    copies them at once). With gradients and under ``torch.compile``, each call copies
+    the cached tokens.
 
     Parameters
     ----------

@@ -150,8 +150,9 @@ class LanguageModel(nn.Module):
         """Return the prompts, each continued by ``max_new_tokens`` generated tokens.
 
         Keys and values are cached; the logits of every step equal the logits of one
-        forward pass over the whole sequence. The model is in evaluation mode while it
-        generates.
+        forward pass over the whole sequence up to rounding (but not with the
+        ``"published"`` edges of :class:`~posedu.torch.bias.DAPE`). The model is in
+        evaluation mode while it generates.
 
         Inside :func:`~posedu.torch.parallel.context_parallel`, ``tokens`` and the start
         of the result are this rank's part of the prompts, and all ranks return the same
