@@ -44,7 +44,7 @@ def log_n_temperature(
     Parameters
     ----------
     positions
-        Integers or finite reals, ``[tokens]``. One below 0 counts as 0.
+        Integers or finite reals, ``[tokens]``.
     growth, index_from
         See above; ``index_from`` is 0 or 1.
     alpha, length

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posedu._arguments import Layout, require_positive
+from posedu._arguments import Layout, require_dimension, require_positive
 from posedu.torch.encoding import Tokens
 from posedu.torch.recurrent.recurrence import Recurrence, State, wide
 from posedu.torch.rotary.rope import RoPE, elu_plus_one
@@ -47,7 +47,7 @@ class LinearAttention(Recurrence):
         self, d: int, *, layout: Layout | None, base: float = 10000.0, eps: float = 1e-6
     ):
         super().__init__()
-        self.d = d
+        self.d = require_dimension("d", d, 1 if layout is None else 2)
         self.rope = None if layout is None else RoPE(d, layout=layout, base=base)
         self.needs_positions = layout is not None
         self.eps = require_positive("eps", eps)

@@ -43,7 +43,7 @@ class Mamba3(Recurrence):
     Parameters
     ----------
     d_model, heads, d
-        Width of the layer's input, query heads, head dimension.
+        Width of the layer's input, query heads, head dimension, which is even.
     rate
         A of a number z = w · x + b: −softplus(z) (``"softplus"``, flash-linear-
         attention) or −(1 + z) above 0 and −1/(1 − z) below (``"rational"``, the
@@ -55,8 +55,8 @@ class Mamba3(Recurrence):
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers, a ``rotary_dim`` that is odd or above
-        ``d``, unknown ``rate``.
+        Sizes that are not positive integers, an odd ``d`` or ``rotary_dim``, a
+        ``rotary_dim`` above ``d``, unknown ``rate``.
     """
 
     needs_x = needs_own_key_last = True

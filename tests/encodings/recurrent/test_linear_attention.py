@@ -1,6 +1,7 @@
 """Linear attention: RoFormer's formula, a set of keys, a mistake in the order."""
 
 import numpy as np
+import pytest
 import torch
 
 from posedu.numpy.rotary import rope_linear_attention
@@ -37,6 +38,13 @@ def test_without_positions_the_last_query_sees_a_set():
         for o in (slice(None), order)
     )
     assert (mixed - out).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("layout", ["half", None])
+@pytest.mark.parametrize("d", [0, -2])
+def test_wrong_head_dimensions_are_refused_without_a_rotation_too(layout, d):
+    with pytest.raises(ValueError, match="d must be"):
+        LinearAttention(d, layout=layout)
 
 
 def test_rotating_before_the_feature_map_is_not_relative():
