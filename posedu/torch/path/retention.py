@@ -59,9 +59,9 @@ class Retention(PairRotation, Recurrence):
     normalization
         ``"none"``: weights are s_ij γ_h^(i − j) (flash-linear-attention). ``"paper"``:
         each row of powers is divided by the root of its sum, and each row of weights by
-        the absolute value of its sum if that is above 1. ``"torchscale"``: by the sum
-        of absolute values, but by 50000 at most; its gradient treats the divisor as a
-        constant, here the divisor has a gradient.
+        the absolute value of its sum if that is above 1. ``"torchscale"``: the sum of
+        absolute values in its place, but 50000 at most; its gradient treats the divisor
+        as a constant, here the divisor has a gradient.
     base
         Base of the frequencies. Default 10000 (both).
 
