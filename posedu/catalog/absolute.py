@@ -238,8 +238,8 @@ ENCODINGS = (
             ),
             SpecialCase(
                 "nerf",
-                "the frequencies are powers of two along each axis, and sines come "
-                "first, up to the order of the features",
+                "the frequencies are powers of two along each axis, sines come first, "
+                "the amplitude is 1, up to the order of the features",
                 "eq-nerf-fourier",
             ),
         ),

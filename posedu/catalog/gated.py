@@ -140,7 +140,8 @@ ENCODINGS = (
             SpecialCase(ATTENTION, "no token deselects another", "eq-selective-none"),
             SpecialCase(
                 "fox",
-                "each token deselects all earlier keys alike and its own row counts",
+                "each token deselects all earlier keys alike, the first too, and its "
+                "own row counts",
                 "eq-selective-fox",
             ),
         ),

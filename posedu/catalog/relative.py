@@ -117,7 +117,8 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "music-transformer",
-                "the query over √d is projected, for a table that heads share",
+                "the query over √d is projected and products are over √d, for a "
+                "table that heads share",
                 "eq-relative-vectors-inkling",
             ),
         ),
