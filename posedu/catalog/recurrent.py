@@ -160,7 +160,7 @@ ENCODINGS = (
         ),
         parameters="3*h*h*d+3*h*d+4*h",
         cost="O(L d²) a head and layer",
-        relative="at steps and angles that are all equal",
+        relative="at steps, rates, shares and angles that are all equal",
         crosses=("state",),
         bounded="no: nothing bounds the product of a query and a key",
         special_cases=(
