@@ -37,7 +37,7 @@ ENCODINGS = (
             SpecialCase(
                 "alibi",
                 "its logits are equal and its weights renormalized: then they are the "
-                "weights of ALiBi at equal contents",
+                "weights of ALiBi at equal contents, over the same keys",
                 "eq-stick-alibi",
                 kind="part",
             ),
