@@ -31,8 +31,8 @@ def golden_gate_explorable() -> Explorable:
     shown = described(drawn)
     picture = f"""
 <svg class="plot" viewBox="-1.7 -1.07 3.4 2.14" role="img" aria-label="A disk with a
- line through its center for each direction, and two opposite dots on each line for the
- frequency vector">
+ line through its center for each direction, and two opposite dots for each frequency
+ vector">
 <circle r="1.02" fill="none" stroke="currentColor" stroke-opacity="0.25"/>
 <path class="directions" d="{diameters(drawn)}" stroke="currentColor"
  stroke-opacity="0.5" fill="none" style="stroke-width:1.5"/>

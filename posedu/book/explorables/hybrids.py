@@ -59,8 +59,8 @@ def hybrids_explorable() -> Explorable:
     )
     picture = f"""
 <svg class="plot" viewBox="0 0 416 184" role="img" aria-label="The layers of a model
- from left to right, tall where there is attention, half as tall where there is a
- recurrence; below, the bytes that they cache, on a scale of powers of ten">
+ from left to right, tall where there is attention, about half as tall where
+ there is a recurrence; below, the bytes that they cache, on a scale of powers of ten">
 {bars}
 <path class="chosen" d="{mark(LAYER, step)}" fill="currentColor"/>
 {marks}{rows}

@@ -151,7 +151,7 @@ def _picture(row: Float[Array, "tokens"]) -> str:
     )
     return f"""
 <svg class="plot" viewBox="0 0 400 230" role="img" aria-label="A bar for each
- assignment, with its weight above it, and the assignments in a line below">
+ assignment, with its weight at its end, and the assignments in a line below">
 <path d="M12,{LEVEL}H392" stroke="currentColor" stroke-opacity="0.4"/>
 {bars}{said}{words}{frame}
 </svg>"""
