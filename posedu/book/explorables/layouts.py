@@ -53,8 +53,8 @@ def layouts_explorable() -> Explorable:
         ),
         summary=summary_text(*FIRST),
         caption="The two rows of a pair have one color and one dash. Every head of "
-        "queries and of keys is permuted in the same way, so inner products change by rounding only; "
-        "values are not permuted.",
+        "queries and of keys is permuted in the same way, so inner products change by "
+        "rounding only; values are not permuted.",
     )
 
 
