@@ -149,7 +149,7 @@ class KERPLEPower(_KERPLE):
         Query heads, and the terms divided by √d; see :class:`KERPLELog`.
     weight
         Whether products are multiplied by e^(−r3 t^r4), the paper's form with a
-        bias and a weight; attention then takes O(L²) memory. Default false.
+        bias and a weight, and stores a matrix of all pairs. Default false.
     r1, r2, r3, r4
         Initial values, ``[heads]``. Default: uniform below 1, 2, 1 and 2, but not below
         0.01 (the authors' code).

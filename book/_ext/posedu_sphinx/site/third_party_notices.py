@@ -33,7 +33,7 @@ FILTERS = [
     {"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 26, "lc": 4, "pb": 0}
 ]
 SCRIPTS = {".js", ".css", ".woff", ".woff2", ".ttf"}
-OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
+OWN_LINK = re.compile(r'<p class="posedu-archive\b.*?</p>', re.DOTALL)
 
 
 @dataclass(frozen=True)
