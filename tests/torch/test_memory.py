@@ -14,7 +14,8 @@ LINEAR, QUADRATIC = 1024, 512  # tokens, to be compared with twice as many
 SPLIT = 2.5  # a factor above is of L² memory (nearly 4), one below of O(L) (at most 2)
 CPU = torch.device("cpu")
 SAID = "O(L²) memory"
-OFFSET = "fope-offset", "O(L² (kept + d)) memory", 128  # a form of FoPE, at fewer tokens
+# A form of FoPE, at fewer tokens.
+OFFSET = "fope-offset", "O(L² (kept + d)) memory", 128
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
