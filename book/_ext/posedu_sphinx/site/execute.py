@@ -195,12 +195,19 @@ def _data_of(code: str, modules: list[Path], root: Path) -> list[Path]:
     those that are named like a module in their folder, as the script of an explorable.
     """
     texts = [code, *(path.read_text(encoding="utf-8") for path in modules)]
+    named, beside = frozenset().union(*map(_words, texts)), {*modules}
     files = {path for pattern in DATA for path in root.glob(pattern)}
     return sorted(
         path
         for path in files
-        if path.with_suffix(".py") in modules or any(path.name in t for t in texts)
+        if path.with_suffix(".py") in beside or path.name in named
     )
+
+
+@functools.cache
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text, among them names of files."""
+    return frozenset(re.findall(r"[\w.-]+", text))
 
 
 def modules_of(code: str, root=ROOT) -> list[Path]:
